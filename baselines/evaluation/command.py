@@ -185,9 +185,9 @@ def _parser() -> Parser:
 def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, Any]:
     """Evaluate the policy of one seed, print a line of results, and return them for --json.
 
-    In the returned dict, `here` holds the results in jaxenvs, `random` those of random play with
-    `--random`, `worst` success on the worst levels with `--worst`, and `there` the results in the
-    package of `--in`.
+    In the returned dict, `here` holds the results in jaxenvs. Options add further entries:
+    `--random` adds `random` (results of random play), `--worst` adds `worst` (success on the worst
+    levels), and `--in` adds `there` (results in the original package).
     """
     package, count, greedy = args.package, args.episodes, args.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
@@ -220,7 +220,7 @@ def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, 
 
 
 def _with_regret(result: dict[str, Any], best: regret.Optimum | None, played: Episodes) -> str:
-    """Add the regret to a result; return it as text, or "" without `--regret`."""
+    """Add the regret to a result; return the regret as text, or "" without `--regret`."""
     if best is None:
         return ""
     found = regret.figures(best, played)

@@ -38,9 +38,10 @@ EXAMPLES = (
     "compare runs/* --score success --json compared.json",
 )
 SCORES = {"return": "mean_return", "success": "success_rate", "length": "mean_length"}
-FEW = 5  # with fewer runs of a method in a task than this, an interval means little
+FEW = 5  # number of runs of a method in a task below which an interval means little
 LARGEST = 2**24  # largest eval.json that is read, in bytes
-# Errors that a damaged eval.json may cause, for example by too large numbers or too deep nesting.
+# Errors that a damaged eval.json may cause, for example because its numbers are too large or its
+# lists are nested too deeply.
 DAMAGE = (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError, StopIteration)
 POINTS = 101  # number of score thresholds at which a performance profile is computed
 

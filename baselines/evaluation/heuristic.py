@@ -79,7 +79,7 @@ def compare(
 
 
 def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]:
-    """Return node counts and times of a search, without compilation; {} if there was no search."""
+    """Return a search's node counts and times (without compilation); {} if there was no search."""
     if not found:
         return {}
     return {

@@ -19,7 +19,7 @@ from jaxenvs.levels.files import name_of
 from ..core.episodes import Episodes
 
 CHANGE_REWARDS = (wrappers.ClipReward, wrappers.NormalizeReward, wrappers.TransformReward)
-ROUNDING = 1e-4  # returns may exceed the optimum by float32 rounding
+ROUNDING = 1e-4  # a return may exceed the optimum by this much, because of float32 rounding
 
 
 class Optimum(NamedTuple):
@@ -84,7 +84,7 @@ def _different(state: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def figures(best: Optimum, episodes: Episodes) -> dict[str, Any]:
-    """Return the mean optimum, the mean regret, its standard error, and the unproven levels' count.
+    """Return mean optimum, mean regret, its standard error, and the number of unproven levels.
 
     If the optimum of some levels is unproven, the two means are upper bounds.
     """

@@ -68,8 +68,8 @@ def as_text(found: dict[str, Any]) -> str:
 def solvable_levels(env: GivenLevel, count: int) -> tuple[PyTree[np.ndarray], bool]:
     """Return `count` levels, and whether they were checked to have a plan.
 
-    If the environment's `optimal_return` is None, the levels cannot be checked, and are as drawn.
-    Raises `ValueError` if too few of the drawn levels have a plan.
+    If the environment's `optimal_return` is None, levels cannot be checked, and the first levels
+    drawn are returned. Raises `ValueError` if too few of the drawn levels have a plan.
     """
     params = env.default_params
     is_checked = jax.eval_shape(env.optimal_return, env.level_shape, params) is not None

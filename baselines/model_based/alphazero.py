@@ -1,8 +1,8 @@
 """Gumbel AlphaZero (Danihelka et al., 2022) through mctx, for fully observed environments.
 
-A tree search in the true environment chooses actions. The policy is trained to match the search
-policy, instead of by a policy gradient, and the training loop is the same as PPO's. Run it with
-`jaxenvs train ID --algo alphazero`.
+A tree search in the true environment chooses actions. The training loop is the same as PPO's, but
+instead of a policy gradient, the policy loss is the cross-entropy with the search policy. Run it
+with `jaxenvs train ID --algo alphazero`.
 
 The search steps the true state with random keys that differ from the environment's, so that plans
 cannot foresee random outcomes. In a partially observed environment, plans would use hidden state,

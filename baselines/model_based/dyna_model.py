@@ -106,7 +106,7 @@ def model_optimiser(settings: Any) -> optax.GradientTransformation:
 
 
 def init(learner: Learner[Any], key: Array, obs: PyTree[Array]) -> Model:
-    """Return an untrained model. `obs` holds observations of all environments, for their shapes."""
+    """Return an untrained model for the shapes of `obs`, the observations of all environments."""
     model = model_of(learner)
     first = jax.tree.map(lambda leaf: leaf[:1], obs)
     seen = jax.vmap(vocabulary_of(learner.env.env).read)(first)

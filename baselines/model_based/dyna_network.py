@@ -125,17 +125,18 @@ class WorldTransformer(nn.Module):
         action: Int32[Array, " steps"],
         over: Bool[Array, " steps"],
     ) -> tuple[Prediction, Float32[Array, "steps actions"]]:
-        """Return the predictions for up to `context` successive steps, and action logits.
+        """Return the predictions for up to `context` successive steps, and logits of legal actions.
 
-        The logits give, for each step and action, the probability that the action is legal. `over`
-        is True at the last step of an episode: later steps do not attend to that episode.
+        The logits are those of the probability that each action is legal at each step. `over` is
+        True at the last step of an episode: later steps do not attend to that episode.
         """
         seen = block_causal(over)
         tokens = self.tokens(cells, rest, history, action)
         for layer in self.layers:
             tokens, _ = layer(tokens, None, seen)
         predicted = self.heads(tokens)
-        if self.is_initializing():  # Flax creates weights when a layer is first called
+        # Flax creates weights when a layer is first called, so call the layers of `reward` too.
+        if self.is_initializing():
             self.reward(predicted.token, rest, history, rest, over)
         return predicted, jax.vmap(self.allowed)(cells, rest)
 
@@ -222,10 +223,10 @@ class WorldTransformer(nn.Module):
     ) -> Float32[Array, "*steps atoms"]:
         """Predict the reward of a step: return logits over the atoms of a two-hot encoding.
 
-        two_hot.py describes the encoding. `token` is the field of `Prediction`. `rest` and
-        `next_rest` are the values outside the map (such as item counts) in the observations before
-        and after the step. Where `terminated`, there is no next observation, and `next_rest` is
-        ignored.
+        two_hot.py describes the encoding. `token` is the field `token` of the step's `Prediction`.
+        `rest` and `next_rest` are the values outside the map (such as item counts) in the
+        observations before and after the step. Where `terminated`, there is no next observation,
+        and `next_rest` is ignored.
         """
         before, after = (one_hot(x, self.vocabulary.rest, self.dtype) for x in (rest, next_rest))
         after = jnp.where(terminated[..., None], 0, after)
@@ -243,7 +244,7 @@ class WorldTransformer(nn.Module):
         return history.shown.astype(self.dtype), gained.astype(self.dtype)
 
     def allowed(self, cells: Array, rest: Array) -> Float32[Array, " actions"]:
-        """Return, for each action, the logit that it is legal at this observation."""
+        """Return the logit of the probability that each action is legal at this observation."""
         numbers = one_hot(rest, self.vocabulary.rest, self.dtype)
         hidden, legal = self.legal
         known = jnp.concatenate([self.embedded(cells).reshape(-1), numbers])
@@ -301,9 +302,9 @@ def attended(
 ) -> Float[Array, "steps tokens width"]:
     """Return multi-head attention of each token over all tokens of the steps that `seen` marks.
 
-    `pairs` holds the keys and values of all `known` steps, and the queries belong to the last
-    `steps` of them. `age` is a learned bias, added to an attention score: it depends on the head
-    and on how many steps ago the key's step was.
+    `pairs` holds the keys and values of all `known` steps. The queries belong to the last `steps`
+    of these steps. `age[head, n]` is a learned bias that is added to the attention scores of keys
+    from n steps ago.
     """
     steps, count, width = query.shape
     known, heads = len(pairs), len(age)

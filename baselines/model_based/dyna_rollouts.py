@@ -26,12 +26,12 @@ class Start(NamedTuple):
     """Steps of a real rollout, at which imagined episodes can begin; arrays are (*batch, ...)."""
 
     obs: PyTree[Array]
-    memory: PyTree[Array]  # recurrent state of the policy before `obs`
+    memory: PyTree[Array]  # recurrent state of the policy before it reads `obs`
     history: History
 
 
 class Imagined(NamedTuple):
-    """State of all imagined episodes, which replaces the `VectorState` in the field `world`."""
+    """State of all imagined episodes, in the runner's field `world` instead of a `VectorState`."""
 
     memory: PyTree[Array]  # recurrent state of the model: its key-value cache
     # step of the real rollout at which each imagined episode began: its observation, the policy's

@@ -94,8 +94,8 @@ def targets(
     `values` has, for each unroll step, the value of the observation from which its target
     bootstraps. The function `bootstrap_slots` returns the positions of these observations in the
     window. From a terminal state on, the values and the rewards of further steps are 0. From the
-    last observation of a truncated episode on, they are unknown, because the steps that would have
-    followed were not taken; `is_known` is then False.
+    last observation of a truncated episode on, the values and the rewards of further steps are
+    unknown, because these steps were not taken; `is_known` is then False.
     """
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.truncated],
@@ -137,7 +137,7 @@ class Moment(NamedTuple):
 
 
 def loss_names(settings: Any) -> tuple[str, ...]:
-    """Return the names of the losses that these settings use, as in the metrics."""
+    """Return the names of the losses that these settings use; the metrics have these names."""
     consistency = ("consistency_loss",) if settings.consistency else ()
     reconstruction = ("observation_loss",) if settings.reconstruction else ()
     chance = CHANCE_LOSSES if settings.codes else ()

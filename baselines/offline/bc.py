@@ -41,7 +41,8 @@ class Settings(data.Offline):
     """Hyperparameters of behaviour cloning."""
 
     memory: NonNegativeInt = 128  # size of the GRU's state; 0: a feed-forward network
-    held_out: Share = 0.1  # fraction of the episodes that is held out; 0: train until the end
+    # Fraction of the episodes that is held out; 0: train for all `total_steps`.
+    held_out: Share = 0.1
     # updates without a lower loss on held-out episodes after which training ends; 0: never
     patience: NonNegativeInt = 10
 
@@ -149,8 +150,8 @@ def logged(settings: Settings) -> tuple[str, ...]:
 def is_going(settings: Settings, runner: Runner) -> Array:
     """Return whether training continues.
 
-    Training continues if the held-out loss was lowest less than `patience` updates ago, and always
-    without held-out episodes or with `patience=0`.
+    Training continues as long as the lowest held-out loss is less than `patience` updates old.
+    Without held-out episodes, or with `patience=0`, training always continues.
     """
     if not (settings.patience and settings.held_out):
         return jnp.bool_(True)
@@ -212,7 +213,7 @@ def loss(
 
 
 def unroll(learner: Learner[Any], weights: PyTree[Array], rows: Rows) -> Array:
-    """Return the logits of all steps (rows, width, actions)."""
+    """Return the logits of all steps of `rows`, (rows, width, actions)."""
     policy = learner.network
     if isinstance(policy, FeedForwardPolicy):
         logits, _ = jax.vmap(jax.vmap(lambda obs: policy.apply(weights, obs)))(rows.obs)
@@ -227,7 +228,7 @@ def unroll(learner: Learner[Any], weights: PyTree[Array], rows: Rows) -> Array:
 
 
 def shown(settings: Settings, record: dict[str, Any]) -> str:
-    """Return the text of the progress line: loss and accuracy, held out if there are such data."""
+    """Return the progress line: loss and accuracy, on held-out episodes if there are any."""
     prefix = "held_out_" if settings.held_out else ""
     return data.numbers(record, [f"{prefix}{name}" for name in LOSSES])
 

@@ -1,9 +1,9 @@
 """DAgger (Ross et al., 2011): imitation of the oracle in the states that the policy visits.
 
-In an update, the policy acts, and the oracle names the first action of a shortest plan from each
-state that it visits (`jaxenvs.levels.first_actions`). The states are added to a dataset of all
-updates, on which the policy is trained by cross-entropy. Environment, policy and the searches of
-the oracle are one compiled program. Run it with `jaxenvs train ID --algo dagger`.
+In an update, the policy acts, and the oracle labels each visited state with the first action of a
+shortest plan (`jaxenvs.levels.first_actions`). The states are added to a dataset of all updates, on
+which the policy is trained by cross-entropy. Environment, policy and the searches of the oracle are
+one compiled program. Run DAgger with `jaxenvs train ID --algo dagger`.
 
 A label is exact: its plan is proven to be the shortest. States for which the node budget does
 not suffice, or from which success is impossible, have no label and no loss. At first the oracle's
@@ -146,7 +146,7 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
 
 
 def labels(learner: Learner[Settings], state: Any) -> Int32[Array, " envs"]:
-    """Return the oracle's action in each state of a batch, or `UNKNOWN`."""
+    """Return the oracle's action in each state of a batch; `UNKNOWN` where there is none."""
     env: Any = learner.env.env
     while isinstance(env, Wrapper):
         state, env = jax.vmap(env.inner)(state), env.env

@@ -1,4 +1,4 @@
-"""Demonstrations as arrays of a compiled program, and settings of the learners that read them."""
+"""Demonstrations as input arrays of the compiled training program, and settings of its learners."""
 
 import dataclasses
 import functools
@@ -156,7 +156,7 @@ def _split(
     order = np.random.default_rng(SPLIT).permutation(demos.episodes)
     train, held = order[count:], order[:count]
     enough = np.cumsum(demos.lengths[held]) - demos.lengths[held] < MOST_HELD_OUT
-    held = held[enough] if count else train[:1]  # without held-out episodes: unread placeholder
+    held = held[enough] if count else train[:1]  # if no episodes are held out: a placeholder
     rows = packed if is_recurrent else single
     return Split(rows(demos, train), rows(demos, held))
 
@@ -169,7 +169,7 @@ def single(demos: Demos, episodes: np.ndarray) -> Rows:
 
 
 def packed(demos: Demos, episodes: np.ndarray) -> Rows:
-    """Return the given episodes whole, several in a row; rows are padded to equal width."""
+    """Return rows of whole episodes, with several episodes per row, padded to equal width."""
     width = max(WIDTH, int(demos.lengths.max()))
     rows: list[list[int]] = [[]]
     for episode in episodes.tolist():

@@ -139,7 +139,7 @@ def loss(
 def action_loss(
     learner: DaviLearner, weights: PyTree, instances: PyTree, boards: PyTree, goals: ActionCosts
 ) -> Float32[Array, ""]:
-    """Return the mean squared error of the predicted costs of actions, with the setting `q`.
+    """Return the loss with the setting `q`: the mean squared error of predicted action costs.
 
     The mean is over the actions of all boards that have a Q-learning target in `goals`.
     """
@@ -172,7 +172,7 @@ def walk(learner: DaviLearner, key: Array) -> tuple[PyTree[Array], Boards]:
         board, last = carry
         moves = env.neighbours(instance, board)
         # The walk goes backwards, to boards from which a move leads to `board`. If every move can
-        # be undone, these predecessors are the boards in `moves`.
+        # be undone, these predecessors are the same boards as `moves.board`.
         before = env.predecessors(instance, board)
         walked = env.walk_on(word, board, last, before.board, before.valid)
         return walked, Boards(board, moves.board, moves.cost, moves.valid)

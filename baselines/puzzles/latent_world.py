@@ -131,8 +131,8 @@ class LatentWorld(nn.Module):
     actions: int
     bits: int  # number of bits that encode one cell
     hidden: int  # width of the hidden layers
-    # For each action, number of other cells from whose bits (besides its own) a cell's bits after
-    # the action are predicted.
+    # For each action, number of other cells whose bits are inputs when a cell's bits after the
+    # action are predicted. The cell's own bits are inputs, too.
     views: int
 
     def setup(self) -> None:

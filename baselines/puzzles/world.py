@@ -78,7 +78,9 @@ class Settings(shared.Solving):
     gradient_steps: int = 100  # gradient steps per update
     learning_rate: float = 3e-3  # initial learning rate of the model
     q_learning_rate: NonNegative = 1e-3  # initial learning rate of the heuristic
-    target_every: int = 1  # updates between copies to the target network, even if the loss is high
+    # Number of updates after which the weights are copied to the target network even if the loss
+    # is high.
+    target_every: int = 1
     width: int = 128  # width of the heuristic's layers
     # number of boards on which the greedy policy is tested after each update, for the log
     test_boards: int = 32
@@ -275,7 +277,7 @@ def descend(
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
     """Play up to `test_moves` moves of the greedy policy on each of `count` random boards.
 
-    The actions follow from the first observation alone: the model predicts all later states, and
+    The policy sees only the first observation of a board: the model predicts all later states, and
     the same actions are played in the puzzle. Returns whether each board was solved, and the number
     of moves.
     """

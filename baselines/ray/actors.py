@@ -39,7 +39,7 @@ class Sampling(NamedTuple):
     def of(cls, learner: Any, slot: int = 0) -> "Sampling":
         """Return the settings of a learner's actors.
 
-        They are the same for all actors, so `slot`, the index of an actor, is not used.
+        All actors have the same settings, so `slot`, the index of an actor, is not used.
         """
         settings = learner.settings
         share, steps = settings.num_envs // settings.actors, settings.rollout_steps
@@ -55,9 +55,10 @@ class Actor:
         self._sampler = kind(id, fields, sampling, seed)
 
     def sample(self, weights: PyTree[np.ndarray], version: int) -> tuple[dict[str, Any], Fragment]:
-        """Collect and return a fragment (a piece of a rollout), after a dict that describes it.
+        """Collect a fragment (a piece of a rollout); return a description and the fragment.
 
-        The dict has `version`, the fragment's bytes and the seconds that collecting took.
+        The description is a dict of `version`, the fragment's bytes and the seconds that collecting
+        took.
         """
         begun = time.perf_counter()
         fragment = self._sampler.collect(weights)
@@ -143,7 +144,8 @@ class GymActor:
     def _advance(self, action: np.ndarray) -> tuple[Any, dict[str, Any]]:
         """Step every environment; return the `Outcome` and a record for the rollout.
 
-        `returns` and `lengths` in the record belong to the current episodes up to this step.
+        The entries `returns` and `lengths` of the record are sums over the steps of the current
+        episodes so far, this step included.
         """
         step = self._envs.step(action)
         self._returns += step.reward
@@ -162,7 +164,7 @@ class GymActor:
 
 
 class GymSampler(GymActor):
-    """Sampler of Gymnasium environments. It steps them in Python and compiles only the policy."""
+    """Sampler that steps Gymnasium environments in Python, and compiles only the policy."""
 
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         super().__init__(id, fields, sampling, seed, first=1)

@@ -3,8 +3,8 @@
 Actors explore, each environment with a separate epsilon, and send n-step transitions with initial
 priorities to replay shards, which are processes that each hold a part of the replay buffer. The
 learner samples prioritised batches from all shards and sends new priorities back. Actors collect
-transitions while the learner learns, for at most one update ahead. Run Ape-X with
-`jaxenvs train ID --ray --algo apex`; it needs the extra `ray`.
+transitions while the learner learns, but are at most one update ahead of the learner. Run Ape-X
+with `jaxenvs train ID --ray --algo apex`; it needs the extra `ray`.
 
 Deliberate differences from the paper: the learner takes `gradient_steps` gradient steps whenever
 every actor has delivered transitions, so that the replay ratio does not depend on the number of

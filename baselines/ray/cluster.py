@@ -77,7 +77,7 @@ class Cluster:
 def _knock(address: str, timeout: int) -> None:
     """Raise `RunError` unless `address` answers within `timeout` seconds.
 
-    Ray itself would try for a minute.
+    Without this check, Ray would try to connect for a minute.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
@@ -93,7 +93,10 @@ def _knock(address: str, timeout: int) -> None:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Ignore Ctrl-C in the `with` block, which stops processes and takes a second or two."""
+    """Ignore Ctrl-C in the `with` block, so that stopping the processes is not interrupted.
+
+    Stopping them takes a second or two.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -186,4 +189,4 @@ def reason(error: RayError) -> str:
 
 def _last_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[-1].partition(" Worker exit type")[0].strip()  # omit causes that Ray guesses
+    return lines[-1].partition(" Worker exit type")[0].strip()  # drop Ray's guesses at the cause

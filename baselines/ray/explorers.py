@@ -49,15 +49,15 @@ class Explorer:
         self._envs = kind(id, fields, given, seed)
         self._given = given
         self._items = jax.jit(functools.partial(items, given))
-        # Last n_step - 1 steps: the n-step transitions that begin at these steps need later steps.
+        # Last n_step - 1 steps, whose n-step transitions also need the steps of the next call.
         self._before: Record = {}
 
     def sample(self, weights: PyTree[np.ndarray], version: Any) -> tuple[dict[str, Any], Items]:
-        """Step the environments; return new n-step transitions, after a dict that describes them.
+        """Step the environments; return a description and the new n-step transitions.
 
-        The dict has `version` (which weights chose the actions), the number and the bytes of the
-        transitions, the seconds taken, sums over the episodes that ended, and the length of the
-        longest unfinished episode.
+        The description is a dict of `version` (which weights chose the actions), the number and the
+        bytes of the transitions, the seconds taken, sums over the episodes that ended, and the
+        length of the longest unfinished episode.
         """
         begun = time.perf_counter()
         weights = jax.device_put(jax.tree.map(lambda leaf: leaf[0], weights))
@@ -103,7 +103,7 @@ class JaxExplorer:
         self._explore = jax.jit(functools.partial(explore, learner, given.epsilon))
 
     def collect(self, weights: PyTree[Array]) -> Record:
-        """Step all environments `steps` times; return the steps as arrays by name, see `Record`."""
+        """Step all environments `steps` times; return the steps as a dict (see `Record`)."""
         self._runner, record = self._explore(self._runner._replace(weights=weights))
         return jax.device_get(record)
 
@@ -132,14 +132,14 @@ def explore(
 
 
 class GymExplorer(GymActor):
-    """Sampler of Gymnasium environments. It steps them in Python and compiles only the policy."""
+    """Sampler that steps Gymnasium environments in Python, and compiles only the policy."""
 
     def __init__(self, id: str, fields: dict[str, Any], given: Exploration, seed: int) -> None:
         super().__init__(id, fields, given.sampling, seed, first=0)
         self._decide = jax.jit(functools.partial(decide, given.sampling.network, given.epsilon))
 
     def collect(self, weights: PyTree[Array]) -> Record:
-        """Step all environments `steps` times; return the steps as arrays by name, see `Record`."""
+        """Step all environments `steps` times; return the steps as a dict (see `Record`)."""
         records = [self._step(weights) for _ in range(self._steps)]
         return jax.tree.map(lambda *leaves: np.stack(leaves), *records)
 

@@ -36,7 +36,7 @@ class GymWorld:
 
     @property
     def features(self) -> Features:
-        """Conversion of observations to network inputs, which leaves observations unchanged."""
+        """Conversion of observations to network inputs: the identity for this environment."""
         return Features(self.observation_space, identity)
 
 
@@ -161,7 +161,7 @@ class GymEnvs:
             )
 
     def _final_mask(self, info: dict[str, Any]) -> np.ndarray | None:
-        """Return the legal actions at the next observations, before finished episodes are reset."""
+        """Return the masks of legal actions at `Outcome.final_obs`; None if there are no masks."""
         if self.mask is None or "final_obs" not in info:
             return self.mask
         mask, ended = self.mask.copy(), np.flatnonzero(info["_final_obs"])

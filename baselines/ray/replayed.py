@@ -85,7 +85,8 @@ class Replayed:
     def _learn(self) -> None:
         """Sample batches from the replay shards, and start the gradient steps on them.
 
-        Do neither before the shards hold `warm_up` steps: the update then has no gradient steps.
+        As long as the shards hold fewer than `warm_up` steps, the update has no gradient steps, and
+        nothing is sampled.
         """
         settings, self._begun = self._settings, time.monotonic()
         if self._replays.held < settings.warm_up:
@@ -134,7 +135,8 @@ class Replayed:
     def _again(self, why: str) -> None:
         """Replace dead replay shards, and start the gradient steps of the current update again.
 
-        Raises `LostError` with the text `why` if no shard is dead, because then the learner is.
+        Raises `LostError` with the text `why` if no shard is dead, because then the learner must be
+        dead.
         """
         if not self._replays.replaced():
             raise LostError(why)

@@ -29,7 +29,7 @@ class Drawn(NamedTuple):
     """Items that a shard sampled, and the data from which `importance` computes their weights."""
 
     items: Items  # sampled transitions; arrays are (batches, size, ...)
-    # Probability with which the shard samples each of these items, float32 (batches, size).
+    # Probability with which the shard samples each item of `items`, float32 (batches, size).
     chance: np.ndarray
     held: int  # number of items in the shard
 
@@ -43,7 +43,7 @@ class Replay:
         self._draw = np.random.default_rng(seed)
         self._items: Items = {}
         self._weights = np.zeros(capacity, np.float64)  # priorities, |TD error| ** `priority`
-        # Number of items written so far. The next one is written at this number modulo `capacity`.
+        # Number of items written so far, n. The next item is written at index n modulo `capacity`.
         self._written = 0
         self._born = np.full(capacity, -1)  # serial number of the item at each index; -1: no item
         # indices and serial numbers of the items in the latest sample, if there is one

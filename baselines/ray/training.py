@@ -3,8 +3,8 @@
 The main process writes the run's files and passes only object references between actors and
 learners. Fragments (pieces of rollouts) and weights move through Ray's object store. In `sync`
 mode, all fragments of an update are sampled with the current weights, while the learner waits. In
-`async` mode, actors sample while the learner learns, and collect fragments for at most one update
-ahead.
+`async` mode, actors sample while the learner learns, but are at most one update ahead of the
+learner.
 """
 
 import dataclasses
@@ -208,7 +208,7 @@ class Training:
             keeper.save(done, split(runners))
         finally:
             learners.end()
-            keeper.wait()  # new learners may read the checkpoint that is still being written
+            keeper.wait()  # finish the newest checkpoint, which new learners read
         keeper.end()
         if done < settings.updates and not keeper.stopped:
             raise KeyboardInterrupt

@@ -57,19 +57,19 @@ RANDOM_EPISODES = 256  # number of episodes of random play for the reference sco
 OF_RANDOM_PLAY, OF_LEVELS, OF_PLAY = 0, 1, 2
 
 
-# for each level, an episode, or as text the reason for which the level was left out
+# for each level, its episode, or a string with the reason why the level was left out
 Played = Sequence[Episode | str]
 
 
 class Source(NamedTuple):
-    """Environment and player of a recording."""
+    """Environment of a recording, and its player: a policy, the oracle or random actions."""
 
     env: Env  # environment whose episodes are recorded
     id: str
     keywords: dict[str, Any]  # arguments of `jaxenvs.make`
     # Function of (key, levels, number of levels) that returns episodes.
     play: Callable[..., Played]
-    counts: Counts  # number of levels that were left out for each reason
+    counts: Counts  # number of levels left out, for each reason
     about: str  # description of the player, such as "random legal actions"
 
 

@@ -19,7 +19,7 @@ class Interrupt:
     """
 
     def __init__(self, promise: str, last: Callable[[], object] = lambda: None) -> None:
-        """Store the text that the first Ctrl-C prints; the second one calls the function `last`."""
+        """Store what the first Ctrl-C prints (`promise`) and what the second one calls (`last`)."""
         self.asked = False
         self._promise, self._last = promise, last
         # Python delivers signals to the main thread only.

@@ -1,7 +1,7 @@
 """Writer of a run's files.
 
-Training continues while it writes checkpoints, and also if it cannot write because the disk is
-full.
+Training continues while checkpoints are written. It also continues if files cannot be written
+because the disk is full.
 """
 
 import contextlib
@@ -56,7 +56,7 @@ class Keeper:
         self._begun = time.monotonic()  # time in s at which the latest checkpoint was begun
 
     def log(self, records: list[dict[str, Any]]) -> None:
-        """Append records to the log, the last one with the results of finished evaluations."""
+        """Append records to the log; add the results of finished evaluations to the last record."""
         if not processes.first():
             return
         for look in self._looks if records else ():

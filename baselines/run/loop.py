@@ -134,7 +134,7 @@ def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> An
                 stop.asked, keeper.stopped, keeper.is_due(before, done)
             )
             if due or stopped or ends or done >= settings.updates:
-                log_metrics(unread)  # log before saving: a resumed run then has these records
+                log_metrics(unread)  # log first, so that the log of a resumed run has these records
                 unread = None
                 keeper.save(done, split(learner.devices.fetchable(runners)))
         keeper.end()

@@ -16,11 +16,11 @@ from jaxenvs.demos import DemosError, Episode, Recorder
 from jaxenvs.levels import check_solver, solve
 
 ROUND = 64  # lengths of plans are padded to multiples of this, so that few programs are compiled
-# Number of levels without a plan after which a recording without any episode ends.
+# A recording that has no episode after this many levels without a plan ends with an error.
 HOPELESS = 512
 
 
-# Reason for which a level is left out -> explanation.
+# Reason why a level is left out -> explanation.
 REASONS = {
     "unsolvable": "no plan exists",
     "unproven": "the budget did not suffice; give a larger --budget",
@@ -36,7 +36,7 @@ class Counts:
     returns: list[float] = dataclasses.field(default_factory=list)
 
     def sentences(self) -> list[str]:
-        """Return a sentence for each reason for which levels were left out."""
+        """Return a sentence for each reason why levels were left out."""
         return [
             f"left out {counted(self.left_out[name], 'level')}, {name}: {why}"
             for name, why in REASONS.items()
@@ -68,7 +68,7 @@ def player(
 
     budget: largest number of states that a search of up to 64 levels stores.
 
-    The function returns an episode for each level, or the reason for which there is none.
+    The function returns, for each level, an episode or the reason why there is none.
 
     Raises `TypeError` or `NotImplementedError` if the environment has no shortest plans that
     `jaxenvs.levels.solve` finds.
@@ -139,8 +139,9 @@ def _padded(plans: list[tuple[int, ...]]) -> Any:
 def _labelled(episode: Episode) -> Episode | str:
     """Return an episode with the number of remaining steps; "too long" if it was truncated.
 
-    Where the reward does not depend on the number of steps alone, as in Puzzle-Sokoban, a solution
-    has no optimal return, so only the episode shows that its plan exceeds the time limit.
+    The number is stored as `optimal_steps` in the episode's `infos`. A truncated episode shows that
+    the plan exceeds the time limit. `reason` cannot find all such plans: where the reward depends
+    on more than the number of steps, as in Puzzle-Sokoban, a solution has no optimal return.
     """
     if not episode.terminated[-1]:
         return "too long"

@@ -135,9 +135,9 @@ class Returns:
     """Mean return of the latest episodes, without a bias towards short episodes.
 
     Short episodes end first, and they may be the successful ones. The mean is therefore taken over
-    the smallest number of latest updates in which every environment has finished an episode:
-    together, these updates have more steps than the longest unfinished episode. Until there are
-    enough updates, the mean is None.
+    the fewest latest updates in which every environment has finished an episode. These updates
+    together have more steps than the longest unfinished episode. Until there are enough updates,
+    the mean is None.
     """
 
     def __init__(self, rollout_steps: int) -> None:

@@ -40,7 +40,7 @@ class Sink:
 
 
 def agents(config: Config) -> list[str]:
-    """Return the suffixes for the metrics of single agents, such as `seed3`."""
+    """Return the suffix of each agent's metric names, such as `seed3`."""
     return [name.replace("seed ", "seed") for name in config.names]
 
 

@@ -1,4 +1,4 @@
-"""Tests that no learner takes an illegal action, learns from one, or values a state by one."""
+"""Tests that no learner takes an illegal action, learns from one, or bootstraps from one."""
 
 import dataclasses
 import functools
@@ -135,7 +135,7 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
 
 
 def test_v_trace_weighs_legal_probabilities():
-    """With the weights that acted, all ratios are 1, so V-trace's targets must equal PPO's."""
+    """The acting weights give probability ratios of 1, so V-trace's targets must equal PPO's."""
     agent = of_ppo(TSP)
     after, rollout = collected(agent)
     fresh, behind = (
@@ -229,7 +229,8 @@ def test_masks_that_allow_everything_are_not_in_the_program(make):
     """The update for `AllLegal` is the same program as for an environment without a mask."""
     texts = []
     for env in (Endless(), AllLegal(), Gate()):
-        # `state_shape` traces the environment once, so no program below contains this trace.
+        # Trace the environment for `state_shape`, which is cached, so that no program below
+        # contains this trace.
         assert env.state_shape
         agent = make(env)
         runners = jax.eval_shape(functools.partial(loop.start, agent), KEY[None])

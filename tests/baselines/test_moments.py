@@ -111,7 +111,7 @@ def test_constants_extremes_and_numbers_that_are_none():
 
 
 class Replayed(gymnasium.vector.VectorEnv):
-    """Vector environment of Gymnasium that returns given rewards, without an episode end."""
+    """Vector environment of Gymnasium that returns given rewards, and whose episodes never end."""
 
     def __init__(self, rewards):
         self.rewards, self.num_envs = rewards, rewards.shape[1]
@@ -235,7 +235,7 @@ def test_a_run_goes_on_with_its_statistics(tmp_path):
     jax.tree.map(np.testing.assert_array_equal, one, other)
 
 
-@pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would raise first
+@pytest.mark.usefixtures("as_a_user")  # disable jaxtyping's checks, which would raise first
 def test_what_cannot_be_scaled_says_why():
     env = jaxenvs.make("Grid-Empty-5x5-v0")
     with pytest.raises(ValueError, match=r"normalize_obs: .* has no float numbers"):

@@ -132,7 +132,8 @@ def test_targets_over_ends_equal_a_plain_loop():
             if is_open:
                 ended, cut = seen.terminated[row, moment], seen.truncated[row, moment]
                 state = "over" if ended else "unknown" if cut else "open"
-    # Each pair of (is a later step, state of the episode) occurs, except a first step that is over.
+    # The loop met 5 of the 6 pairs of a first or a later step and an open, over or unknown episode.
+    # At the first step, an episode is never over.
     assert len(met) == 5
 
 
@@ -182,7 +183,7 @@ def drawn(agent: Learner, runner: muzero.Runner) -> Window:
 def test_windows_hold_the_steps_of_the_environment():
     """Clock observes the time and is truncated after five steps.
 
-    The final observation, 5, has a separate slot.
+    The final observation, 5, has a separate slot of the replay buffer.
     """
     agent, runner = collected(Clock())
     window = drawn(agent, runner)
@@ -454,8 +455,8 @@ def test_chance_codes_and_their_losses_equal_plain_numpy():
             unsure += (probabilities[row] * np.log(3 * used)).sum()
     np.testing.assert_allclose(errors["chance_loss"].sum(), surprise, rtol=1e-5)
     np.testing.assert_allclose(errors["code_loss"].sum(), unsure, rtol=1e-4)
-    # Codes are one-hot, but have the gradient of their probabilities (straight-through) in the
-    # steps that were observed.
+    # Codes are one-hot. Where the next observation is known (`seen`), the gradient of a code goes
+    # to its probabilities (straight-through).
     weight = rng.normal(size=(6, 3)).astype(np.float32)
     slope = jax.jit(jax.grad(lambda p: (weight * chance(p, logits, seen)[0]).sum()))
     np.testing.assert_allclose(slope(probabilities), weight * np.asarray(seen)[:, None], rtol=1e-6)

@@ -133,7 +133,7 @@ def test_the_best_weights_are_kept_and_training_ends(some, env):
             kept = jax.device_get(runners)
     assert kept is not None
     for old, new in zip(jax.tree.leaves(kept), jax.tree.leaves(runners), strict=True):
-        np.testing.assert_array_equal(old, new)  # nothing changes after the end
+        np.testing.assert_array_equal(old, new)  # nothing changes once training has ended
     losses = np.array([each["held_out_loss"] for each in history])
     np.testing.assert_allclose(np.nanmin(losses, axis=0), runners.best, rtol=1e-6)
     assert bc.finished({"stopped": [1.0, 1.0]}) and not bc.finished({"stopped": [1.0, 0.0]})
@@ -191,7 +191,7 @@ def test_losses_of_implicit_q_learning_equal_a_slow_reference(some, env):
 
 
 def test_gradients_of_implicit_q_learning_stay_in_their_networks(some, env):
-    """The value loss trains the value alone, the Q loss the critics, the policy loss the actor."""
+    """Each loss trains only its own networks: the value, the critics or the actor."""
     agent = learner(env, "iql")
     given = jax.tree.map(jnp.asarray, iql.params(agent))
     batch = iql.sampled(given, jnp.arange(20))

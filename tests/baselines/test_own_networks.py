@@ -44,7 +44,7 @@ def test_a_recurrent_network_trains_on_sequences():
     runners = loop.start(agent, jax.random.key(0)[None])
     after, metrics = loop.run_chunk(agent, jax.tree.map(jnp.copy, runners))
     assert np.isfinite(metrics["policy_loss"]).all()
-    # Episodes have 5 steps.
+    # Episodes have 5 steps, and 12 steps were taken.
     np.testing.assert_array_equal(after.memory["steps"][0], np.full(8, 12 % 5))
     done = np.zeros((2, 12), bool)
     done[:, [4, 9]] = True
@@ -140,7 +140,7 @@ def test_a_convolution_is_a_sum_over_squares():
     np.testing.assert_allclose(features, cells.reshape(-1), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would raise first
+@pytest.mark.usefixtures("as_a_user")  # disable jaxtyping's checks, which would raise first
 @pytest.mark.parametrize(
     ("settings", "words"),
     [

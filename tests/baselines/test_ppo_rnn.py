@@ -1,4 +1,4 @@
-"""Tests of recurrent PPO: recurrent state, resets, and that learning unrolls it as acting did."""
+"""Tests of recurrent PPO: recurrent state, resets, and equal outputs in acting and learning."""
 
 import dataclasses
 import functools
@@ -75,7 +75,7 @@ recurrent = functools.partial(learner, algorithm="ppo-rnn")
 def collected(request):
     """Return a learner, its runners before and after a rollout of 7 steps, and the rollout.
 
-    The rollout begins within episodes.
+    The rollout begins in the middle of episodes.
     """
     agent = learner(Countdown(), request.param, rollout_steps=7)
     keys = jax.random.split(jax.random.key(0), 3)

@@ -58,7 +58,7 @@ def test_targets_are_lambda_returns():
         later = best[-1][env]
         for t in reversed(range(16)):
             value = best[t][env]
-            # Countdown always observes the same, so the final observation is known
+            # all observations of Countdown are equal, so the final observation is known
             if rollout.truncated[t, env]:
                 later = value = rollout.truncation_value[t, env]
                 assert value == pytest.approx(best[0][env], rel=1e-5)
@@ -97,7 +97,7 @@ def test_the_loss_has_a_gradient_by_the_taken_action_only():
 
 
 def test_unrolled_values_equal_those_of_acting():
-    """The first recurrent state belongs to unfinished episodes, and is reset at their ends."""
+    """The rollout begins with the recurrent states of unfinished episodes, reset at their ends."""
     agent = tiny.learner(Countdown(), "pqn-rnn", rollout_steps=7)
     explore = functools.partial(pqn.choose, epsilon=jnp.float32(1.0))
     keys = jax.random.split(jax.random.key(0), 3)

@@ -1,4 +1,4 @@
-"""Tests of a run's progress line: return, a learner's metric, time left, activity."""
+"""Tests of a run's progress line: return, a learner's metric, time left, current activity."""
 
 import dataclasses
 import io

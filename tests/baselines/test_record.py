@@ -43,7 +43,7 @@ def run_of(path, id: str, seeds: int = 2, fields=None, seed: int = 0, **settings
 
 
 def test_every_setting_of_a_sweep_is_named(tmp_path):
-    """`Config.names` tells the agents of a sweep apart; the curve draws any number of them."""
+    """`Config.names` tells the 24 agents of a sweep apart, and their curves can be drawn."""
     config = Config(
         "A-v0", {}, 3, 24, {}, sweep={"gamma": [0.9, 0.99], "clip": [0.1 * i for i in range(6)]}
     )
@@ -52,7 +52,7 @@ def test_every_setting_of_a_sweep_is_named(tmp_path):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("seeds", [1, curve.NAMED, 64])  # a warning of matplotlib would be an error
+@pytest.mark.parametrize("seeds", [1, curve.NAMED, 64])  # matplotlib warnings would fail the test
 def test_a_picture_of_any_number_of_seeds(tmp_path, seeds):
     curve.draw(
         tmp_path / "curve.png", rows(seeds, 5), "Grid-v0", [f"seed {i}" for i in range(seeds)]
@@ -84,7 +84,7 @@ def test_the_command_names_the_algorithm(tmp_path):
 
 
 def test_the_command_of_an_older_run_names_settings_that_it_did_not_know():
-    """The run did not have the setting `lines`, which was 0 then; the preset now sets it to 64."""
+    """The run is older than the setting `lines`, in effect 0 then; the preset now sets it to 64."""
     settings = dataclasses.asdict(muzero.Settings(**presets.preset(TILES, None, "muzero").settings))
     assert settings.pop("lines") == 64
     config = Config(TILES, {}, 0, 5, settings, algorithm="muzero")
@@ -220,7 +220,7 @@ def test_runs_of_a_seed_each_are_one_line(tmp_path):
     assert line["evaluation"]["mean_return"] == 2.0 and line["steps_per_second"] == 512.0
     assert all(len(returns) == 3 for returns in line["curve"]["returns"])
 
-    # A seed that is already recorded: it gets a second line.
+    # A run whose seed is already recorded gets a second line.
     assert record.main([str(table), str(tmp_path / "1")]) == 0
     assert [known["seeds"] for known in json.loads(table.read_text())] == [3, 1]
     kept = json.loads(table.read_text())[0] | {"versions": {"jax": "0.1"}}

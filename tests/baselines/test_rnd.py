@@ -35,7 +35,7 @@ def places(middle: float, seed: int, shape: tuple[int, ...] = (16, 8)) -> jax.Ar
 
 @pytest.fixture(scope="module")
 def visits():
-    """Learn from 60 batches of similar observations; return the bonus's states and bonuses."""
+    """Learn from 60 batches of similar observations; return all `BONUS` states and bonuses."""
     learn = jax.jit(functools.partial(BONUS.learn))
     states, returns, bonuses = [jax.jit(BONUS.init)(KEY, jnp.zeros(4))], jnp.zeros(8), []
     for visit in range(60):
@@ -173,7 +173,7 @@ def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
         assert all(jax.tree.leaves(same))
 
     def without(runner):
-        """Make PPO's update with the code for bonuses removed."""
+        """Make PPO's update, with `add_bonus` replaced by a function that changes nothing."""
         with monkeypatch.context() as patched:
             patched.setattr(
                 bonuses, "add_bonus", lambda learner, runner, rollout: (runner, rollout)
@@ -183,7 +183,8 @@ def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
     def program(update) -> str:
         return str(jax.make_jaxpr(jax.vmap(update, axis_name=SEEDS))(shapes[0]))
 
-    # The first trace fills JAX's caches, and its text differs slightly from later traces: drop it.
+    # Discard the first trace: it fills JAX's caches, and its text differs slightly from later
+    # traces.
     program(plain.update)
     assert program(plain.update) == program(without)
 

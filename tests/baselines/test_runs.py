@@ -1,4 +1,4 @@
-"""Tests of run directories and checkpoints: all or nothing, and errors that name the fix."""
+"""Tests of run directories and checkpoints: atomic writes, and errors that name the fix."""
 
 import dataclasses
 import json
@@ -230,7 +230,7 @@ def test_other_peoples_files_are_never_overwritten(tmp_path):
 def test_the_log_is_rewound_to_the_checkpoint(run):
     run.log([{"update": u, "steps": u * 8} for u in (1, 2, 3)])
     with (run.path / "log.jsonl").open("a") as file:
-        # A line that the machine could not finish, as if it lost power.
+        # An incomplete line, as after a power failure.
         file.write('{"update": 4, "ste')
     assert [row["update"] for row in run.records()] == [1, 2, 3]
     run.write_json("eval.json", {})  # outdated once training continues

@@ -1,4 +1,4 @@
-"""Tests of a run's progress (0 to 1), which sets all schedules, when its total changes."""
+"""Tests of a run's progress (0 to 1), which sets all schedules, when `total_steps` changes."""
 
 import dataclasses
 from fractions import Fraction

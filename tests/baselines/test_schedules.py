@@ -150,7 +150,7 @@ def kept(run, settings):
 @pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would refuse the stand-ins for a learner
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_a_schedule_goes_on_from_where_it_is(tmp_path, name):
-    """When a run is resumed, its schedule continues, and has its last value at the new end."""
+    """When a run is resumed, its schedule continues, and reaches its last value at the new end."""
     algorithm, id, given, value = SCHEDULES[name]
     done = 60
     run, before = saved(tmp_path, algorithm, id, done, **given)

@@ -23,7 +23,7 @@ from jaxenvs.baselines.on_policy import ppo, pqn
 from jaxenvs.baselines.puzzles import davi
 from jaxenvs.puzzles import SlidingTile
 
-pytestmark = pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would raise first
+pytestmark = pytest.mark.usefixtures("as_a_user")  # disable jaxtyping's checks, which raise first
 STEPS, ENVS, ROWS = 7, 5, 6
 KEY = jax.random.key(0)
 FLAT, COLUMN, TABLE = jnp.zeros(ROWS), jnp.zeros((ROWS, 1)), jnp.zeros((ROWS, 4))
@@ -113,7 +113,7 @@ def costs(actions):
 
 ACCEPTED = [
     *(advantages, episode_sums, ppo_loss, alphazero_loss, stored),
-    lambda: ppo_loss(mean=FLAT),  # a separate mean for each item
+    lambda: ppo_loss(mean=FLAT),  # a separate mean of advantages for each item
     lambda: corrected(jnp.ones((STEPS, ENVS))),
     lambda: centred(jnp.ones((2, ROWS))),
     lambda: pqn_loss(FLAT),

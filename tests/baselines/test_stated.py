@@ -33,7 +33,7 @@ def test_sampled_search_with_chance_has_no_exploration_noise(monkeypatch):
     calls = [
         functools.partial(muzero.decide, mask=None, state=None, params=None, greedy=False),
         functools.partial(muzero.decide, mask=None, state=None, params=None, greedy=True),
-        functools.partial(muzero.plan, mask=None),  # the search policy in training
+        functools.partial(muzero.plan, mask=None),  # the search with which training acts
     ]
     for call in calls:
         with pytest.raises(StopIteration):

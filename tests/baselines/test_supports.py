@@ -27,8 +27,8 @@ def buffer(reward, terminated=(), is_step=None, written=None):
 def test_returns_end_with_the_task_and_continue_over_time_limits():
     found = supports.paid(buffer([1, 2, 4, 0], terminated=[2, 3]), 0, 0.5, INFINITE)
     assert found.least == 1 and found.reward == (0, 40)
-    # The bound is 8, the return of a reward of 4 in every step, because ten times the largest
-    # return in the buffer, 4, would be more.
+    # The upper bound of the returns is 8, the return of a reward of 4 in every step. It is lower
+    # than ten times the largest return in the buffer, 4.
     assert found.returns == (0, 8)
     found = supports.paid(buffer([-1] * 50, is_step=[*[1] * 20, 0, *[1] * 29]), 0, 0.9, (-1, 0))
     assert found.reward == (-1, 0) and found.returns[0] == pytest.approx(-10, rel=1e-4)
@@ -64,7 +64,8 @@ def test_only_the_bound_that_is_passed_changes():
         (10_240, 4.0, "--spacing 1.3 --atoms 90"),
         # the smallest reward, 0.1, is 0.05 after the transform h, and limits the spacing
         (100, 0.1, "--atoms 190"),
-        # rewards fit into the support, so too large predictions were clipped: double the spacing
+        # rewards fit into the support, so predictions that are too large were clipped: double the
+        # spacing
         (1, 1.0, "--spacing 0.1"),
     ],
 )

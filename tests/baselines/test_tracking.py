@@ -45,7 +45,7 @@ def total(updates: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def looked_at(tmp_path_factory):
-    """Return a run of four updates with all kinds of tracking, and its callback's rows."""
+    """Return a run of four updates with all kinds of tracking, and its callback's log records."""
     needs("tensorboardX")
     out, rows = tmp_path_factory.mktemp("runs") / "looked-at", []
     real = progress.ProgressLine.show
@@ -119,7 +119,7 @@ def test_evaluations_are_rows_and_the_best_policy_is_kept(looked_at, tmp_path):
     saved = newest(out)
     np.testing.assert_array_equal(saved["best.return"], returns.max(axis=0))
     np.testing.assert_array_equal(saved["best.update"], 1 + returns.argmax(axis=0))
-    # In the same levels, the policy that is loaded gets the return that was recorded.
+    # The loaded policy gets the recorded return in the same levels.
     run = runs.Run.open(out)
     policies = [runs.load_policy(out, seed, best=True) for seed in (0, 1)]
     weights = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(p.weights for p in policies))
@@ -298,7 +298,7 @@ def history(content: bytes) -> Iterator[dict]:
             at += 32768 - at % 32768
         _, size, kind = struct.unpack_from("<IHB", content, at)
         data, at = data + content[at + 7 : at + 7 + size], at + 7 + size
-        if kind in (1, 4):  # this part completes a record
+        if kind in (1, 4):  # a full record, or the last part of a record
             record = wandb_internal_pb2.Record()
             record.ParseFromString(data)
             data = b""

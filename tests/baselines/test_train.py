@@ -241,7 +241,7 @@ def test_help_groups_settings_by_the_class_that_declares_them(capsys):
 
 @pytest.mark.full
 def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
-    """Stop a training in a separate process with SIGINT; it must save and tell how to resume."""
+    """Stop a run in a separate process with SIGINT: it must save, and say how to resume."""
     out = tmp_path / "stopped"
     flags = [*FLAGS, *total(100_000), "--no-anneal", "--checkpoint-every", "1000000"]
     flags += ["--log", "csv"]

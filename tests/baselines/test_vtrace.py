@@ -27,7 +27,7 @@ predict = jax.jit(rollouts.predict, static_argnums=0)
 
 
 def corrected_advantages(rollout, last_value, ratio, gamma, gae_lambda):
-    """Return V-trace's advantages, given probability ratios."""
+    """Return V-trace's advantages for a rollout with the probability ratios `ratio`."""
     return advantages(rollout, last_value, gamma, gae_lambda, limited(ratio))
 
 
@@ -70,7 +70,7 @@ def test_corrected_advantages_equal_a_plain_loop():
 
 
 def test_on_policy_v_trace_is_the_return():
-    """With ratios 1 and lambda 1, a value target is the discounted return up to the end."""
+    """With ratios 1 and lambda 1, value targets are (bootstrapped) discounted returns."""
     gamma, rollout = 0.9, rollout_of(STEPS, ENVS, 2)
     last_value = jnp.linspace(-1.0, 1.0, ENVS)
     ones = jnp.ones((STEPS, ENVS))
@@ -180,7 +180,7 @@ ORDERS = jnp.arange(32).reshape(2, 16)[:, ::-1]
 
 
 def test_advantages_are_centred_with_their_weights(stale):
-    """Compare with NumPy: subtract a baseline with the same weights, divide by the deviation."""
+    """Compare with NumPy: subtract a weighted baseline, then divide by the root mean square."""
     trace, runner, rollout = stale
     got, (seen, advantage) = first_gradients(trace, runner, rollout, ORDERS)
     ratio = np.exp(np.asarray(seen.log_prob) - np.asarray(rollout.log_prob).reshape(-1))

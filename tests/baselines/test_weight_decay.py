@@ -110,7 +110,7 @@ def test_only_kernels_of_a_model_decay():
 
 @pytest.mark.parametrize("optimiser", ["adamw", "muon"])
 def test_a_temperature_at_its_target_stays(optimiser):
-    """The temperature must not decay: its logarithm would fall to 0.
+    """The temperature must not decay: weight decay would pull its logarithm to 0.
 
     In 10,000 steps without a gradient, a decay of 0.1 would raise the temperature from 0.05 to
     0.86.
