@@ -122,7 +122,7 @@ def unlikely(chances):
 
 
 def check_as_often(id, count):
-    """Assert that no feature has a small p-value both in these samples and in new ones."""
+    """Assert that no feature has a small p-value in both of two independent pairs of samples."""
     suspects = unlikely(compare(id, count))
     assert not suspects or not suspects & unlikely(compare(id, count, seed=1)), suspects
 

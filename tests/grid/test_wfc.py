@@ -34,7 +34,7 @@ def in_order(preset, watched):
 
 
 def members(patterns, words):
-    """Return a bool array (patterns, ...): whether each pattern is in the sets with these words."""
+    """Unpack sets from one bit per pattern to a bool array (patterns, ...) of membership."""
     words, number = np.asarray(words, np.uint32), np.arange(patterns)
     bit = (number % 32).astype(np.uint32).reshape(-1, *[1] * (words.ndim - 1))
     return (words[number // 32] >> bit & 1).astype(bool)

@@ -129,7 +129,8 @@ def _played(rng, grid, pose, pool, ruleset, steps, odds=ODDS):
 def rulesets(rng, rows, num_rules, pool, size):
     """Return random tasks with all kinds of goals.
 
-    A task in the first half of the rows has rules of one kind, any other task rules of all kinds.
+    The rules of a task in the first half of the rows have one kind; in other tasks, each rule has a
+    random kind.
     """
     kind = rng.integers(0, len(RULES), (rows, num_rules))
     half = rows // 2
