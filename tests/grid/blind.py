@@ -1,4 +1,4 @@
-"""Blind search through `env.step`, to test the oracle; no bounds, and nodes are whole states."""
+"""Blind search through `env.step`, to test the oracle: it has no bounds, and nodes are states."""
 
 import jax
 import jax.numpy as jnp

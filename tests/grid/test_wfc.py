@@ -24,7 +24,7 @@ IN_FULL = [preset for preset in PRESETS if preset not in ("MazeSimple", "RoomsFa
 BY_DEFAULT = ["MazeSimple", "RoomsFabric", *defaults.with_full(*IN_FULL)]
 SIDE = wfc_upstream.SIDE
 LEVEL = 1e-3  # p-value below which the tests of a preset fail, corrected by Holm's method
-FAR = 8  # largest distance of two walls for which the number of such pairs is compared
+FAR = 8  # largest distance at which the numbers of pairs of walls are compared
 
 
 def in_order(preset, watched):

@@ -27,7 +27,7 @@ class Worlds(NamedTuple):
 
 
 def dense(rng, rows, steps, size, num_rules):
-    """Return rooms with many objects of a few kinds, which most rules name: rules fire often."""
+    """Return rooms with many objects of the few kinds that rules name, so that rules fire often."""
     kinds = np.array([Kind.BALL, Kind.BALL, Kind.STAR, Kind.GOAL, Kind.KEY])
     colours = rng.permutation([1, 2, 3, 8, 11])
     pool = (kinds | colours << 4).astype(np.uint8)
