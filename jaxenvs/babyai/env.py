@@ -312,7 +312,7 @@ class _Scene:
 
 
 def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyState, _Scene]:
-    """Move the marks of an object that the action picked up or dropped together with the object.
+    """Make the marks of an object follow it when the action picks the object up or drops it.
 
     The marks of an object are the descriptions of the mission that fit it. Returns the state with
     the new marks, and a `_Scene` with the facts about the step that `_check_one` needs.

@@ -27,7 +27,7 @@ class Aim(NamedTuple):
     # Number of turns subtracted from the bound; more than 0 where the agent only has to stand next
     # to a cell and need not face it.
     slack: int = 0
-    # Bit mask of the actions that every way to success contains, such as bit `Action.PICKUP` for a
+    # Bit mask of the actions that every successful plan contains, such as bit `Action.PICKUP` for a
     # pick-up.
     acts: ArrayLike = 0
     # Bit mask of the aims that precede this aim: bit i stands for aim i. The agent must face a cell

@@ -194,7 +194,7 @@ def _module(array: Any) -> Any:
 
 
 def _column(forms: tuple[Form, ...], kind: Any, of: str) -> Any:
-    """Look up the attribute named `of` in the `Form` of each kind; clip too large kinds."""
+    """Look up attribute `of` in the `Form` of each kind; kinds that are too large are clipped."""
     column = np.array([getattr(form, of) for form in forms], np.uint32)
     index = kind.clip(0, len(forms) - 1).astype(np.int32)
     return _module(kind).asarray(column)[index]

@@ -1,4 +1,4 @@
-"""Blind search through `env.step`, to test the oracle: it has no bounds, and nodes are states."""
+"""Blind search through `env.step`, to test the oracle: no lower bounds, no packing of states."""
 
 import jax
 import jax.numpy as jnp

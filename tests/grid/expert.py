@@ -309,7 +309,9 @@ def put_next(env, instr):
     here = pose_of(env)[:2]
     near = {c for spot in instr.desc_fixed.obj_poss for c in around([int(i) for i in spot])}
     free = {cell for cell in near if look(env, cell) is None and cell != here}
-    yield Action.LEFT  # a drop in the first step does not count if the agent starts with the object
+    # The turn spends one step, because a drop in the first step of an episode does not count if the
+    # agent starts with the object.
+    yield Action.LEFT
     yield from face(env, free.__contains__)
     yield Action.DROP
 

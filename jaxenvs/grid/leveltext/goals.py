@@ -133,7 +133,7 @@ def complete(env: Any, block: Block, task: int | None, grid: np.ndarray, *, begi
 
 
 def named_by(env: Any, task: Any) -> tuple[Any, ...]:
-    """Return the tile bytes of the objects in a mission, without a target whose cell is stored."""
+    """Return the tile bytes of a mission's objects, without a target whose cell the task stores."""
     name = next(name for name in kinds.classes(env) if name in FORMS)
     if name == "LockedRoom":
         locked, other = task & 0xFF, (task >> 8) & 0xFF

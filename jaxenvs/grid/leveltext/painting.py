@@ -111,7 +111,7 @@ def unpacked_with(env: Any, block: Block, fills: bool) -> Picture:
 
 
 def _exact(pair: str, is_grey: bool) -> str:
-    """Return the editor's sign for a pair of characters: its letter stands for only one colour."""
+    """Return the editor's sign for a pair of characters; its colour letter is unambiguous."""
     if pair in picture.AGENT or pair in picture.PLAIN:
         return pair
     code = picture.PAIRS[pair]
