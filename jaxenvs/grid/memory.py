@@ -81,7 +81,10 @@ class Memory(SquareGridEnv):
         return super().step_state(key, state, meant, params)
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
-        """Return the condition of success: the agent enters a cell, next to the matching object."""
+        """Return the necessary condition of success: to enter the task's cell.
+
+        The task's cell is next to the matching object.
+        """
         row, column = tasks.part(state.task, 0), tasks.part(state.task, 1)
         is_there = (state.row == row) & (state.column == column)
         return (Aim(cell(state.grid.shape, row, column), 1, ~is_there),)
