@@ -24,9 +24,9 @@ def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
     puts: whether instructions can have the verb `PUT_NEXT`. The second aim of an instruction is the
         object next to which the first object has to be put.
 
-    The agent has to accomplish the first side of a mission before the second side. It may pick up
-    an object of the second side earlier. But it must face a door of the second side, or an object
-    that stays in its cell, after it has accomplished the first side.
+    The agent has to accomplish the first side of a mission before the second side. The agent may
+    pick up an object of the second side earlier. But it must face a door of the second side, or an
+    object that stays in its cell, after the first side has been accomplished.
     """
     found, each = [], 2 if puts else 1
     for i, word in enumerate(state.task):
@@ -53,8 +53,8 @@ def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
 def _aims_before(number: int, comes_after: Bool[Array, ""], each: int) -> Int32[Array, ""]:
     """Return a bit mask of the aims that come before instruction `number` of a mission.
 
-    These are the aims of the first side for an instruction of the second side, and none for an
-    instruction of the first side. each: number of aims per instruction.
+    For an instruction of the second side, these are all aims of the first side. For an instruction
+    of the first side, the mask is 0. each: number of aims per instruction.
     """
     left, right = (1 << 2 * each) - 1, (1 << 4 * each) - (1 << 2 * each)
     is_first = (number < 2) != comes_after

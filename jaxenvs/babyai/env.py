@@ -82,11 +82,11 @@ class BabyEnv(RoomGrid):
     level_format: ClassVar[str] = "jaxenvs.babyai.leveltext.form"
     min_room_size: ClassVar[int] = 4
     verbs: ClassVar[tuple[int, ...]] = (m.GO_TO,)  # verbs that the missions can have
-    # Largest number of places that a mission sends the agent to.
-    # If it is 1, all missions have the same time limit.
+    # Largest number of places to which a mission sends the agent.
+    # With 1, all missions have the same time limit.
     max_navigations: ClassVar[int] = 1
-    # If it is not 0, the time limit is steps_per_cell * room_size**2 steps. If it is 0, the time
-    # limit is proportional to the number of places that the mission sends the agent to.
+    # A number other than 0 sets the time limit to steps_per_cell * room_size**2 steps. With 0, the
+    # time limit is proportional to the number of places to which the mission sends the agent.
     steps_per_cell: ClassVar[int] = 0
 
     # Method that subclasses define.
@@ -312,7 +312,7 @@ class _Scene:
 
 
 def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyState, _Scene]:
-    """Let an object that the action picked up or dropped keep its marks.
+    """Make the marks of an object follow it when the action picks the object up or drops it.
 
     The marks of an object are the descriptions of the mission that fit it. Returns the state with
     the new marks, and a `_Scene` with the facts about the step that `_check_one` needs.

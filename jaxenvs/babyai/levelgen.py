@@ -160,8 +160,8 @@ class LevelGen(BabyEnv):
     ) -> UInt32[Array, " two_n"]:
         """Draw two descriptions per instruction, each from those that fit an object of the level.
 
-        needed: mask of the descriptions that the mission uses. The level is rejected if one of them
-            cannot be drawn, because no possible description fits an object.
+        needed: mask of the descriptions that the mission uses. The level is rejected if one of
+            these descriptions cannot be drawn, because no allowed description fits an object.
         """
         # A description names no place with probability 1/2, else one of four places.
         # Four copies of `ANYWHERE` make it as probable as the four other places together.
@@ -189,10 +189,10 @@ class LevelGen(BabyEnv):
 def _clashes(
     verbs: Int32[Array, " n"], meant: Bool[Array, "two_n things"], things: Thing
 ) -> Bool[Array, " n"]:
-    """Return a mask of the instructions that make the level invalid; all have the verb `PUT_NEXT`.
+    """Return a mask of the instructions with the verb `PUT_NEXT` that make the level invalid.
 
-    An instruction does so if an object fits both of its descriptions, or if an object that fits the
-    first description is adjacent to an object that fits the second description.
+    Such an instruction is invalid if an object fits both of its descriptions, or if an object that
+    fits the first description is adjacent to an object that fits the second description.
     """
     what, where = meant[0::2], meant[1::2]
     apart = abs(things.row[:, None] - things.row) + abs(things.column[:, None] - things.column)

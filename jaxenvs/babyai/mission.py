@@ -133,7 +133,7 @@ def comes_after(mission: UInt32[Array, " instructions"]) -> Bool[Array, ""]:
 def navigations(mission: UInt32[Array, " instructions"]) -> Int32[Array, ""]:
     """Return the number of places to which the mission sends the agent.
 
-    It is 2 for an instruction with the verb `PUT_NEXT`, and 1 for any other instruction.
+    An instruction with the verb `PUT_NEXT` counts as 2 places, any other instruction as 1.
     """
     verbs = verb(mission)
     return jnp.where(verbs == PUT_NEXT, 2, (verbs != NOTHING).astype(jnp.int32)).sum(

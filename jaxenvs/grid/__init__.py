@@ -9,8 +9,8 @@ from .tiles import Colour, Kind
 
 __all__ = ["Action", "Colour", "GridEnv", "GridState", "Kind", "Level"]
 
-# Modules without levels: `view` has only deprecated names, whose import warns; `oracle` needs
-# `jaxenvs.search`.
+# Modules that define no levels and are not imported here: importing `view` gives a deprecation
+# warning, and importing `oracle` imports `jaxenvs.search`.
 NO_LEVELS = ("view", "oracle")
 
 for _module in pkgutil.iter_modules(__path__):  # importing a module registers the ids of its levels

@@ -27,22 +27,22 @@ class Aim(NamedTuple):
     # Number of turns subtracted from the bound; more than 0 where the agent only has to stand next
     # to a cell and need not face it.
     slack: int = 0
-    # Bit mask of the actions that success takes at least once; bit `Action.PICKUP` stands for a
+    # Bit mask of the actions that every successful plan contains, such as bit `Action.PICKUP` for a
     # pick-up.
     acts: ArrayLike = 0
     # Bit mask of the aims that precede this aim: bit i stands for aim i. The agent must face a cell
-    # of each of them before a cell of this aim, unless it moves an object of this aim to another
-    # cell.
+    # of each preceding aim before a cell of this aim, unless the agent moves an object of this aim
+    # to another cell.
     after: ArrayLike = 0
-    # Whether the pick-up and the drop in `acts` are those of another object. If the agent also
-    # moves an object of this aim, success then takes two more actions.
+    # Whether the actions in `acts` move an object of another aim. If the agent also moves an object
+    # of this aim, success takes two more actions.
     twice: ArrayLike = False
 
 
 def cell(
     shape: tuple[int, ...], row: ArrayLike, column: ArrayLike, reach: int = 0
 ) -> Bool[Array, "height width"]:
-    """Return a mask of a cell, and of all cells at most `reach` rows and columns from this cell."""
+    """Return a mask of the cells at most `reach` rows and columns away from (`row`, `column`)."""
     rows, columns = jnp.arange(shape[0])[:, None], jnp.arange(shape[1])[None, :]
     return (abs(rows - row) <= reach) & (abs(columns - column) <= reach)
 

@@ -3,9 +3,9 @@
 The levels have the distribution of jaxued (`DramaCow/jaxued` 0f8f128, `maze/util.py`) and minimax
 (`facebookresearch/minimax` d053054, `AMaze`), drawn with other random numbers. Rules, reward, time
 limit and image are the same as in jaxued's `Maze`. Deliberate differences: the size includes the
-outer wall; the default of 60 walls is minimax's (jaxued's is 25); the agent walks onto the goal,
-where jaxued's stays in front of it, which ends the episode in the same step; the observation `dict`
-has MiniGrid's `mission` besides image and direction.
+outer wall; the default of 60 walls is minimax's (jaxued's is 25); the agent walks onto the goal
+(in jaxued the same action ends the episode, but the agent stays in front of the goal); the
+observation `dict` has MiniGrid's `mission` besides image and direction.
 """
 
 from typing import ClassVar

@@ -1,8 +1,8 @@
 """Wave function collapse: fill a grid with patterns so that neighbouring patterns fit.
 
-Each cell has a set of patterns that are still possible. In turn, the cell with the fewest patterns
-is reduced to one pattern at random, and patterns that no longer fit their neighbours are removed
-everywhere. For the same random choices, the result is the same as in MiniGrid 3.2
+Each cell has a set of patterns that are still possible. Each iteration reduces the cell with the
+fewest patterns to one random pattern, and then removes from all cells the patterns that no longer
+fit their neighbours. For the same random choices, the result is the same as in MiniGrid 3.2
 (`wfclogic/solver.py`).
 """
 
@@ -19,7 +19,8 @@ from ..core.carries import varying_like
 from ..core.platforms import by_platform
 from ..core.random import Key, below, hashed
 
-ATTEMPTS = 1000  # attempts per level, at most; each ends with a complete grid or a contradiction
+# Maximum number of attempts per level; an attempt ends with a complete grid or a contradiction.
+ATTEMPTS = 1000
 RANK_BITS = 12  # number of bits of a cell's rank in the random order of cells
 NOWHERE = np.int32(1 << 30)  # larger than the priority and the index of every cell
 _ALL, _NONE = np.uint32(0xFFFFFFFF), np.uint32(0)
@@ -29,7 +30,7 @@ Wave = tuple[UInt32[Array, "rows columns"], ...]
 
 
 class Rule(NamedTuple):
-    """Two sets of patterns that can be neighbours, because they share a strip of cells.
+    """Two sets of patterns; each pattern of `here` fits next to each pattern of `there`.
 
     The patterns `here` are possible in a cell whose neighbour has one of the patterns `there`. Each
     set is a tuple of words with one bit per pattern, as in a `Wave`.

@@ -211,8 +211,8 @@ class GridEnv(GridWorld):
     def upstream_obs(self, shown: dict[str, Any]) -> PyTree[Any]:
         """Convert MiniGrid's observation `shown` to the format of this environment's observation.
 
-        This environment must have the observation `image` or `dict`; any other raises `ValueError`.
-        A word in the mission that is unknown raises `KeyError`.
+        Raises `ValueError` unless this environment has the observation `image` or `dict`, and
+        `KeyError` if the mission has an unknown word.
         """
         if self.obs == "image":
             return np.asarray(shown["image"], np.uint8)
@@ -233,7 +233,7 @@ class GridEnv(GridWorld):
         return steps_to_goal(level.grid, level.pose) if self.has_static_map else None
 
     def optimal_return(self, level: Level, params: Params) -> Float32[Array, ""] | None:
-        """Return the return of the shortest plan; None if the map is not static.
+        """Return the episode return of the shortest plan; None if the map is not static.
 
         The result is 0 if the plan exceeds the time limit, or if no plan exists.
         """

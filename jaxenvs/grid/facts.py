@@ -102,9 +102,9 @@ def texts(env: "GridEnv", inputs: dict[str, np.ndarray], detail: str) -> list[st
 class Told(NamedTuple):
     """The sentences and the drawing that make up the text about one state."""
 
-    mission: str  # sentence, "" without a mission
+    mission: str  # sentence with the mission; "" if the environment has none
     carried: str
-    faces: str  # sentence, "" if the direction is not observed
+    faces: str  # sentence about the agent's direction; "" if it is not observed
     things: list[Thing]  # objects in sight
     ahead: str  # sentence about the first tile in each direction
     drawing: str

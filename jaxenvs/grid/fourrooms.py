@@ -34,7 +34,7 @@ class FourRooms(FixedGridEnv):
     def generate(self, key: Key) -> Level:
         """Draw the positions of the gaps, the agent and the goal."""
         word = words(key, 7)
-        # Position of the gap along each inner wall: upper, lower, left and right wall.
+        # Offset of the gap along each of the four inner walls: upper, lower, left and right.
         offset = 1 + below(word[:4], SIDE)
         far = offset + jnp.array([0, WALL, 0, WALL], jnp.int32)
         gaps = jnp.stack(

@@ -67,7 +67,7 @@ class GoToObject(SquareGridEnv):
         return (tasks.aim_stop(state),)
 
     def ending(self, level: Level) -> Ending:
-        """Return a level and an action that ends its episode anywhere: `done`."""
+        """Return a level and the action `done`, which ends the episode in every cell."""
         return Ending(level, (Action.DONE,))
 
     def mission_words(self, state: GridState) -> UInt8[Array, " words"]:

@@ -27,8 +27,8 @@ class Memory(SquareGridEnv):
 
     Objects cannot be picked up: action 3 (pick up) has the effect of toggle.
 
-    Reward: 1 - 0.9 * steps / max_steps on the cell before the matching object. Episode ends: on
-        this cell, on the cell before the other object, or after 5 * size**2 steps.
+    Reward: 1 - 0.9 * steps / max_steps on the cell next to the matching object. Episode ends: on
+        this cell, on the cell next to the other object, or after 5 * size**2 steps.
     """
 
     size: int = 13  # number of cells per side of the grid, walls included; must be odd
@@ -81,7 +81,10 @@ class Memory(SquareGridEnv):
         return super().step_state(key, state, meant, params)
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
-        """Return the necessary condition of success: to enter the cell before the match."""
+        """Return the necessary condition of success: to enter the task's cell.
+
+        The task's cell is next to the matching object.
+        """
         row, column = tasks.part(state.task, 0), tasks.part(state.task, 1)
         is_there = (state.row == row) & (state.column == column)
         return (Aim(cell(state.grid.shape, row, column), 1, ~is_there),)
@@ -89,7 +92,7 @@ class Memory(SquareGridEnv):
     def ending(self, level: Level) -> Ending:
         """Return a level and an action that ends its episode in success.
 
-        The action walks onto the cell before the matching object.
+        The action walks onto the cell next to the matching object.
         """
         row, column = tasks.part(level.task, 0), tasks.part(level.task, 1)
         comes_from_below = row < self.size // 2
@@ -97,9 +100,10 @@ class Memory(SquareGridEnv):
         return Ending(level.posed(*pose), (Action.FORWARD,))
 
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
-        """Return (success, failure) of a step, from the agent's cell after it.
+        """Return (success, failure) of a step, from the agent's cell after the step.
 
-        Success is the cell before the matching object, failure the cell before the other object.
+        Entering the cell next to the matching object is success; entering the cell next to the
+        other object is failure.
         """
         row, column = tasks.part(after.task, 0), tasks.part(after.task, 1)
         there = after.column == column

@@ -114,8 +114,8 @@ class MultiRoom(FixedGridEnv):
         "max_room_size": (SMALLEST, LARGEST),
     }
     shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
-    # Maximum number of levels that are drawn per reset. For 8 rooms of side 15, all of them are
-    # rejected in 1 of 10**22 resets.
+    # Maximum number of levels that are drawn per reset. With rooms=8 and max_room_size=15, all
+    # these levels are rejected in 1 of 10**22 resets.
     level_budget: ClassVar[int] = 4096
     reset_source: ClassVar[str] = "exact"
     mission: ClassVar[str] = "traverse the rooms to get to the goal"

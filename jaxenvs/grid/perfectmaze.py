@@ -26,15 +26,16 @@ DOWN, RIGHT = np.array(AHEAD, np.int32).T
 class PerfectMaze(MazeEnv):
     """Find the goal in a maze without loops; every level can be solved.
 
-    13 x 13, 19 x 19 or 101 x 101 cells are inside the outer wall. Every second row and column of
-    them is a corridor.
+    13 x 13, 19 x 19 or 101 x 101 cells are inside the outer wall. Among these cells, counted from
+    0, those with an even row and an even column are always free.
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after
     2 * size**2 steps.
     """
 
     min_size: ClassVar[int] = 5
-    reset_source: ClassVar[str] = "exact"  # costly levels: two loop iterations per room
+    # "exact", because levels are costly to generate: the loop has two iterations per room.
+    reset_source: ClassVar[str] = "exact"
     steps_per_cell: ClassVar[int] = 2
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Deprecated name of a module with two functions; importing it gives a warning."""
+"""Deprecated module: two functions that are now in other modules; importing it gives a warning."""
 
 import warnings
 

@@ -146,8 +146,8 @@ def largest_area(free: Bool[Array, "rows columns"]) -> Bool[Array, "rows columns
         padded = jnp.pad(labels, 1, constant_values=NOWHERE)
         near = [padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]]
         least = functools.reduce(jnp.minimum, near, labels)
-        # A label is the index of a cell of the same area, so a cell also takes the label of this
-        # cell, which is smaller or equal. Labels then spread in fewer iterations.
+        # A label is itself the index of a cell in the same area. Taking the label of that cell,
+        # which is at most as large, lets labels spread in fewer iterations.
         far = least.T.reshape(-1).at[least].get(mode="clip")
         return jnp.where(free, jnp.minimum(least, far), NOWHERE)
 
@@ -189,8 +189,8 @@ class WFC(SquareGridEnv):
     min_size: ClassVar[int] = 6
     max_size: ClassVar[int] = 66  # limit so that the ranks of all inner cells fit into `RANK_BITS`
     reset_source: ClassVar[str] = "exact"
-    # On a CPU, `exact` generates one level at a time in batches of up to 4,096 environments. More
-    # lanes would also generate levels for environments that need none.
+    # On a CPU, `exact` generates one level at a time in batches of up to 4,096 environments.
+    # Generating several in parallel would also make levels for environments that need none.
     rows_per_lane: ClassVar[int] = 4096
     levels_at_once: ClassVar[int] = 512  # larger batches are not faster per level
     mission: ClassVar[str] = "traverse the maze to get to the goal"

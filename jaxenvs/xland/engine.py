@@ -266,10 +266,10 @@ def _apply_rule(rule: UInt32[Array, ""], scene: Scene, moment: Moment) -> Scene:
 def _matches(
     rule: UInt32[Array, ""], scene: Scene, moment: Moment
 ) -> tuple[UInt32[Array, ""], UInt32[Array, ""], Bool[Array, ""]]:
-    """Return the neighbours and the pocket for which the condition of a rule or goal holds.
+    """Return where the condition of a rule or goal holds: near the agent, in front, in the pocket.
 
-    These are a byte mask over the neighbours of the agent, a byte mask over the neighbours of the
-    cell in front, and whether the condition holds for the object in the pocket.
+    The results are a byte mask of the agent's neighbours, a byte mask of the neighbours of the cell
+    in front, and a bool for the object in the pocket.
     """
     a, b, flags = rule & 255, (rule >> 8) & 255, rule >> 24
     here = jnp.where(moment.beyond, scene.front >> moment.back, scene.agent >> moment.front) & 255

@@ -66,9 +66,10 @@ def _register_all(env_class: World) -> World:
 class XLand(GridWorld):
     """Act in a grid world whose goal and rules are data; rules turn objects into other objects.
 
-    A rule applies when the agent picks an object up, steps next to it, or puts it next to another
-    one. The task (goal, rules, initial objects) is part of the params, so the environments of a
-    batch can have different tasks. Doors and positions are drawn anew in every episode.
+    A rule applies when the agent picks up an object, steps next to an object, or puts one object
+    next to another. The task (goal, rules, initial objects) is part of the params, so the
+    environments of a batch can have different tasks. Doors and positions are drawn anew in every
+    episode.
 
     Actions: 0 forward, 1 turn right, 2 turn left, 3 pick up, 4 put down (on a floor), 5 toggle a
         door. After the action the rules apply in order. Which rules an action can trigger depends

@@ -119,8 +119,8 @@ class Serial(random.Random):
 class Tree(NamedTuple):
     """A generated task: its goal, its rules, and the tiles that lie on the map at the start.
 
-    A goal or a rule is a tuple of its number and the kinds and colours of its tiles. `tiles` has a
-    pair (kind, colour) for each tile.
+    A goal or a rule is a tuple: its `Goal` or `Rule` number, then the kind and the colour of each
+    of its tiles. `tiles` has a pair (kind, colour) for each tile.
     """
 
     goal: tuple[int, ...]

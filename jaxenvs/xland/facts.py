@@ -123,7 +123,7 @@ def _rule_by_rule(
 
 
 def text_inputs(env: "XLand", state: XLandState, params: Any) -> dict[str, Array]:
-    """Return the arrays from which `texts` writes: cells in sight, agent, pocket, and a shown task.
+    """Return the arrays from which `texts` writes: cells in sight, agent, pocket and task.
 
     The task is included only if the observation contains it.
     """
@@ -149,9 +149,9 @@ def texts(env: "XLand", inputs: dict[str, np.ndarray], detail: str) -> list[str]
 class Told(NamedTuple):
     """The sentences and the drawing that make up the text about one state."""
 
-    task: tuple[str, ...]  # sentences about goal and rules, or that the task is hidden
+    task: tuple[str, ...]  # sentences about goal and rules; or one that says the task is hidden
     holds: str
-    faces: str  # sentence, "" if the direction is not observed
+    faces: str  # sentence about the agent's direction; "" if it is not observed
     things: list[Thing]  # objects in sight
     stands: str  # sentence about the floor below the agent
     drawing: str
@@ -225,9 +225,9 @@ def _is_whole(env: "XLand") -> bool:
 
 @functools.cache
 def _writer(see_through_walls: bool) -> Writer:
-    """Return the writer of texts.
+    """Return the `Writer` of texts, with names and signs for all tiles.
 
-    It calls tile 0 "not seen", or "outside the grid" if the agent sees through walls.
+    The name of tile 0 is "not seen", or "outside the grid" if the agent sees through walls.
     """
     unseen = "outside the grid" if see_through_walls else "not seen"
     is_object = np.array([tile not in PLAIN_SIGNS for tile in range(256)])

@@ -25,7 +25,7 @@ _SIDES = range(4)
 # that the object is above, right of, below or left of the agent.
 _AWAY, _IN_HAND = -1, -2
 _THINGS = frozenset(tiles.THINGS)
-_ITEMS = _THINGS | {Kind.GOAL}  # kinds that rules can use up, because a map has few of them
+_ITEMS = _THINGS | {Kind.GOAL}  # kinds of which a map has few tiles, so that rules can use them up
 
 Inventory = tuple[int, ...]  # sorted tile bytes of all objects on the map and in the pocket
 

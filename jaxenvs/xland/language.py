@@ -38,7 +38,7 @@ _CALL = re.compile(r"([a-z_]*)\s*\((.*)\)")
 class _Test(NamedTuple):
     """Condition of a goal or rule: the name of its kind, and the bytes of its arguments.
 
-    The arguments are tiles, (kind, colour), or a row and a column.
+    The bytes of a tile are its kind and its colour; those of a cell are its row and its column.
     """
 
     kind: str
@@ -144,7 +144,7 @@ def _call(test: _Test) -> str:
     relation = kind.removeprefix("AGENT_")
     if relation == "NEAR":
         return f"near({named[0]}, {named[-1] if len(named) == 2 else AGENT})"
-    side = SIDES[_SIDE_NAMES.index(relation)]  # name of the test, such as `above`
+    side = SIDES[_SIDE_NAMES.index(relation)]  # name of the test in texts, such as `above`
     return f"{side}({named[-1]}, {named[0] if len(named) == 2 else AGENT})"
 
 

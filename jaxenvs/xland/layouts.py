@@ -32,7 +32,7 @@ class Doors(NamedTuple):
 
     row: int
     column: int
-    down: int  # 1 if the positions lie below each other, 0 if they lie side by side
+    down: int  # 1 if the cells are in one column, 0 if they are in one row
     cells: int
 
 
@@ -100,10 +100,10 @@ def _nine_rooms(size: int) -> Plan:
     return Plan(tuple(walls), (*upright, *level))
 
 
-LAYOUTS = {  # name, which is R and the number of rooms -> layout
+LAYOUTS = {  # name of a layout ("R" and the number of rooms) -> layout
     "R1": Layout(_one_room, 5),
     "R2": Layout(_two_rooms, 5),
-    "R4": Layout(_four_rooms, 5, odd=True),  # an even size puts a door into the border
+    "R4": Layout(_four_rooms, 5, odd=True),  # with an even size, a door could lie in the border
     "R6": Layout(_six_rooms, 9),
     "R9": Layout(_nine_rooms, 7),
 }

@@ -68,7 +68,7 @@ def _beside(test: int) -> tuple[int, ...]:
 
 
 class Form(NamedTuple):
-    """Tiles or position in the condition of a kind of rule or goal, and the kind's encoding."""
+    """Format of a kind of rule or goal: what its condition names, and the kind's encoding."""
 
     tiles: int  # number of tiles in the condition of the rule or goal: 0, 1 or 2
     flags: int  # highest byte of the packed uint32, which encodes the kind of the condition
@@ -194,7 +194,7 @@ def _module(array: Any) -> Any:
 
 
 def _column(forms: tuple[Form, ...], kind: Any, of: str) -> Any:
-    """Return attribute `of` of the `Form` of each kind; too large kinds are clipped to the last."""
+    """Look up attribute `of` in the `Form` of each kind; kinds that are too large are clipped."""
     column = np.array([getattr(form, of) for form in forms], np.uint32)
     index = kind.clip(0, len(forms) - 1).astype(np.int32)
     return _module(kind).asarray(column)[index]

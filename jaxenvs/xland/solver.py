@@ -180,7 +180,8 @@ class _Facts(NamedTuple):
     # For each entry of `tiles`, Manhattan distance from the agent to the nearest tile of this byte.
     # 0 if the agent carries such a tile, infinite if the board has no such tile.
     away: Float32[Array, "facts 2"]
-    # Manhattan distance between the two tiles, nearest to the agent, from which `away` is measured.
+    # Manhattan distance between two tiles: the one nearest to the agent with the first tile byte of
+    # the condition, and the one nearest to the agent with the second.
     apart: Float32[Array, " facts"]
 
 

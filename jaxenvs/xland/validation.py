@@ -123,9 +123,9 @@ def _check_place(goal: np.ndarray, size: int) -> None:
 
 
 def _check_goal(goal: np.ndarray, rules: np.ndarray, init_tiles: np.ndarray) -> None:
-    """Check that each tile of the goal is on the map or made by a rule.
+    """Raise `ValueError` unless each tile of the goal is on the map or made by a rule.
 
-    The tile that a goal `HOLD` or `ON` names must also be one that can be held or stood on.
+    A goal `HOLD` must name a tile that the agent can carry, a goal `ON` one that it can stand on.
     """
     flags = np.array([form.flags for form in RULES])[rules[..., 0]]
     pair = (flags & BESIDE_TILE) != 0

@@ -1,4 +1,4 @@
-"""Blind search through `env.step`, to test the oracle; no bounds, and nodes are whole states."""
+"""Blind search through `env.step`, to test the oracle: no lower bounds, no packing of states."""
 
 import jax
 import jax.numpy as jnp
@@ -55,7 +55,7 @@ class Blind:
         return None
 
     def distances(self, level, most=20_000):
-        """Return all states of a level before its end, and the fewest steps from each to success.
+        """Return all non-terminal states of a level, and the fewest steps from each to success.
 
         The states are stacked. The steps are an int array, with -1 for states from which success is
         impossible. Raises `TooLargeError` if there are more than `most` states.

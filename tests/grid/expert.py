@@ -77,7 +77,7 @@ def done_next_to_the_target(env):
 
 
 def drop_where(env, wanted):
-    """Drop the object to move on a free cell; `wanted` decides by its distance to the target."""
+    """Drop the object to move on a free cell for whose distance to the target `wanted` is true."""
     yield from fetch(env, [env.move_pos], clearing=False, from_boxes=False)
     here = pose_of(env)[:2]
 
@@ -100,7 +100,7 @@ def red_then_blue(env):
 
 
 def onto(env, cell):
-    """Step onto a free cell."""
+    """Walk to the free cell `cell` and step onto it."""
     yield from face(env, lambda front: front == tuple(int(i) for i in cell))
     yield Action.FORWARD
 
@@ -309,7 +309,9 @@ def put_next(env, instr):
     here = pose_of(env)[:2]
     near = {c for spot in instr.desc_fixed.obj_poss for c in around([int(i) for i in spot])}
     free = {cell for cell in near if look(env, cell) is None and cell != here}
-    yield Action.LEFT  # an object carried from the start counts only from the second step
+    # The turn spends one step, because a drop in the first step of an episode does not count if the
+    # agent starts with the object.
+    yield Action.LEFT
     yield from face(env, free.__contains__)
     yield Action.DROP
 

@@ -166,7 +166,7 @@ def agents_cell(sample):
 
 
 def of_ways(sample):
-    """Return the numbers of cells and objects in reach, with all doors shut and with all open."""
+    """Return numbers of cells and objects in reach, with doors as drawn and with all doors open."""
     kinds, start = sample.kinds, agents_cell(sample)
     thing = ~np.isin(kinds, (Kind.EMPTY, Kind.WALL, Kind.LAVA))
     at_once = flooded(np.isin(kinds, (*FREE, Kind.DOOR)), start)

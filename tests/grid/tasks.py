@@ -36,7 +36,7 @@ def locked_room(env):
 
 
 def memory(env):
-    """Return the task of Memory: the cell of success."""
+    """Return the task of Memory: the cell where the episode ends in success."""
     return cell(env.success_pos)
 
 

@@ -263,7 +263,8 @@ def events(ours, episodes):
 def play_drawn(size, see, grids, steps, seed):
     """Play random grids beyond the end of their episodes; return (differences, events, steps).
 
-    The time limit is 5 % below the number of steps; far beyond it MiniGrid's reward is negative.
+    The time limit is 5 % below the number of steps, because MiniGrid's reward would become negative
+    far beyond the limit.
     """
     rng = np.random.default_rng([size, see, seed])
     limit = steps - steps // 20

@@ -1,4 +1,4 @@
-"""Tests with pictures by MiniGrid 3.2.0: they are read, written byte for byte, and played."""
+"""Tests that MiniGrid 3.2.0's pictures can be read, written back byte for byte, and played."""
 
 import contextlib
 import dataclasses

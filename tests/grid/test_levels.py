@@ -122,7 +122,7 @@ def unlikely(chances):
 
 
 def check_as_often(id, count):
-    """Assert that no feature has a small p-value both in these samples and in new ones."""
+    """Assert that no feature has a small p-value in both of two independent pairs of samples."""
     suspects = unlikely(compare(id, count))
     assert not suspects or not suspects & unlikely(compare(id, count, seed=1)), suspects
 
@@ -158,11 +158,10 @@ def test_the_comparison_sees_a_wrong_distribution():
     assert chance(moved.tolist(), theirs["door"]) < REJECT
 
 
-# Beginnings of ids whose levels have no closed border of walls: rooms anywhere in the grid, or
-# doors in the outer wall.
+# Prefixes of ids whose levels have no closed border of walls: their rooms lie anywhere in the grid,
+# or the outer wall has doors.
 NO_BORDER = ("Grid-MultiRoom", "Grid-GoToDoor")
-# Ends of ids with a quirk of MiniGrid: a key can be out of reach, so that the level has no
-# solution.
+# Suffixes of ids whose levels may have no solution: as in MiniGrid, a key can be out of reach.
 MAY_BE_UNSOLVABLE = (
     "ObstructedMaze-2Dlhb-v0",
     "ObstructedMaze-1Q-v0",

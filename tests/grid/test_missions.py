@@ -24,8 +24,8 @@ def go_to_a_key_then_to_a_ball(env):
 def test_a_failed_drop_clears_the_first_cell_of_a_carried_object():
     """The agent picks up the ball, faces the key, and then faces the cell where the ball lay.
 
-    In MiniGrid, the mission still finds the ball in this cell until a drop action, even a failed
-    one.
+    In MiniGrid, facing this cell still counts as facing the ball, until the agent takes a drop
+    action, even one that drops nothing.
     """
     env = upstream.make(ID)
     env.gen_mission = lambda: go_to_a_key_then_to_a_ball(env)

@@ -75,7 +75,8 @@ def test_any_number_of_states_can_be_labelled():
         state = jax.tree.map(lambda leaf, i=row: leaf[i], states)
         away = goal - [int(state.row), int(state.column)]
         ahead = np.array([(0, 1), (1, 0), (0, -1), (-1, 0)][int(state.direction)])
-        assert (action == 2) == bool(away @ ahead > 0)  # forward if it leads nearer, else a turn
+        # The optimal action is forward if that leads nearer to the goal, else a turn.
+        assert (action == 2) == bool(away @ ahead > 0)
 
 
 @pytest.mark.full

@@ -99,7 +99,7 @@ def test_distances_whose_sum_exceeds_a_byte_are_no_proof():
     level = level_of(" ".join(["k" + rows[0][1:], *rows[1:]]), 11, 12)
     first = env.reset_state(jax.random.key(0), level, env.default_params)
     bound = jax.jit(lambda s: bounds.lower_bound(env, bounds.level_of(env, s, 1), s))(first)
-    assert 350 < bound < 500  # steps to the key, back to the door, and on to the goal
+    assert 350 < bound < 500  # steps to the key, back to the door and to the goal; a byte holds 255
 
 
 def test_a_drop_removes_marks_of_cells_that_were_empty_from_the_start():

@@ -23,8 +23,7 @@ def lit_by_the_rule(opaque):
     """Return a mask of the lit cells, by the rule of MiniGrid in plain Python.
 
     Light spreads sideways through clear cells, and from each clear cell to three cells in the next
-    row ahead. `opaque` has the axes [across, ahead]; the agent is in the middle of the last
-    `ahead`.
+    row ahead. `opaque` has the axes [across, ahead]; the agent's cell is [size // 2, size - 1].
     """
     size = len(opaque)
     lit = np.zeros((size, size), bool)
@@ -113,7 +112,7 @@ def view_of(picture, **fields):
 
 
 def seen_rows(picture):
-    """Return the view of the agent of a drawing, which looks up, as words; `?` is unseen."""
+    """Return, as words, what the agent of a drawing sees looking up; `?` is an unseen cell."""
     seen = view_of(picture)
     words = [
         ["?" if code == 0 else drawing.word(int(code)) for code in row] for row in seen[3:, 1:-1]

@@ -24,7 +24,7 @@ IN_FULL = [preset for preset in PRESETS if preset not in ("MazeSimple", "RoomsFa
 BY_DEFAULT = ["MazeSimple", "RoomsFabric", *defaults.with_full(*IN_FULL)]
 SIDE = wfc_upstream.SIDE
 LEVEL = 1e-3  # p-value below which the tests of a preset fail, corrected by Holm's method
-FAR = 8  # largest distance of two walls for which the number of such pairs is compared
+FAR = 8  # largest distance at which the numbers of pairs of walls are compared
 
 
 def in_order(preset, watched):
@@ -34,7 +34,7 @@ def in_order(preset, watched):
 
 
 def members(patterns, words):
-    """Return a bool array (patterns, ...): whether each pattern is in the sets with these words."""
+    """Unpack sets from one bit per pattern to a bool array (patterns, ...) of membership."""
     words, number = np.asarray(words, np.uint32), np.arange(patterns)
     bit = (number % 32).astype(np.uint32).reshape(-1, *[1] * (words.ndim - 1))
     return (words[number // 32] >> bit & 1).astype(bool)

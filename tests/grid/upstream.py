@@ -147,7 +147,7 @@ class DrawnGrid(GridEnv):
 class Episode:
     """Recorded episode of MiniGrid: level, actions and all outputs; index 0 is the reset.
 
-    Each list except `actions` has one entry per time.
+    Each list except `actions` has one entry for the reset and one for each step.
     """
 
     level: Level
@@ -158,7 +158,7 @@ class Episode:
     reward: list
     terminated: list
     truncated: list  # never together with `terminated`, as in this library
-    balls: list  # cells of the moving balls at each time
+    balls: list  # cells of the moving balls after the reset and after each step
 
 
 def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]):

@@ -60,7 +60,7 @@ WRONG = [
 
 
 def refuse(id, text, place, part):
-    """Check that reading a text raises a one-line message with this place and this part."""
+    """Check that reading `text` raises one line that starts with `place` and contains `part`."""
     with pytest.raises(levels.LevelError) as caught:
         jaxenvs.make(id).read_level(text)
     message = str(caught.value)

@@ -23,7 +23,7 @@ PACKAGE = XLandMiniGrid()
 
 
 def loosely(function):
-    """Call XLand-MiniGrid under JAX's standard dtype promotion, because it mixes dtypes."""
+    """Make `function` run with JAX's standard dtype promotion, as XLand-MiniGrid mixes dtypes."""
 
     @functools.wraps(function)
     def call(*args):
@@ -93,9 +93,9 @@ def play(size, limit):
 
 @functools.cache
 def play_ours(size, num_rules):
-    """Return the counterpart of the function from `play` for this library's steps.
+    """Return a compiled function like that of `play`, for the steps of this library.
 
-    Its last argument is the time limit.
+    The time limit is an additional last argument of the compiled function.
     """
     env = XLand(size=size, num_rules=num_rules, num_tiles=2)
     behind_walls = dataclasses.replace(env, see_through_walls=False)
@@ -146,7 +146,7 @@ def levels(name):
 
 
 def differences(theirs, ours, limit):
-    """Return the dict name of an output -> number of steps in which it differs, without zeros."""
+    """Return a dict of the outputs that differ: name -> number of steps with a difference."""
     theirs, ours = jax.device_get((theirs, ours))
     theirs.pop("fired")
     # Steps before the time limit. XLand-MiniGrid does not end episodes after the limit.

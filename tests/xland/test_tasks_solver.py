@@ -81,9 +81,9 @@ def test_the_shortest_way(task: str, rows: tuple[str, ...], steps: int):
 
 
 def random_task(rng: np.random.Generator) -> tuple[Ruleset, Level]:
-    """Return a level, and a task with few tiles in which most rules are related to the goal.
+    """Return a random task and a random level for it.
 
-    The task comes first.
+    The task names only four different tiles, so most of its rules are related to the goal.
     """
     named = [(3, 1), (4, 3), (5, 2), (6, 2)]
 

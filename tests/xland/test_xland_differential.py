@@ -11,7 +11,9 @@ from jaxenvs import registry
 from jaxenvs.xland import SETS, Goal, Rule
 
 SIZE, NUM_RULES, STEPS, LIMIT = 9, 4, 40, 30
-ROWS = 11 * 15  # each kind of rule occurs alone in 15 environments, each kind of goal in 11
+# Number of environments. Each kind of goal occurs in 11 of them; for each kind of rule, at least 7
+# have rules of only this kind (see `worlds_xland.rulesets`).
+ROWS = 11 * 15
 
 
 def compared(play, seed, rows=ROWS, size=SIZE, num_rules=NUM_RULES):
@@ -26,7 +28,10 @@ def compared(play, seed, rows=ROWS, size=SIZE, num_rules=NUM_RULES):
 
 
 def lockstep(played, size):
-    """Return the differences in a batch, and masks of rows where a rule fired and with a win."""
+    """Return the differences in a batch, and two masks of its rows.
+
+    The first mask has the rows where a rule fired, the second the rows where the goal was reached.
+    """
     given = worlds.on_device(played)
     theirs = peer.play(size, LIMIT)(*given)
     ours = peer.play_ours(size, played.ruleset.rules.shape[1])(*given, np.int32(LIMIT))

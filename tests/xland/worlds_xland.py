@@ -27,7 +27,7 @@ class Worlds(NamedTuple):
 
 
 def dense(rng, rows, steps, size, num_rules):
-    """Return rooms with many objects of a few kinds, which most rules name: rules fire often."""
+    """Return rooms with many objects of the few kinds that rules name, so that rules fire often."""
     kinds = np.array([Kind.BALL, Kind.BALL, Kind.STAR, Kind.GOAL, Kind.KEY])
     colours = rng.permutation([1, 2, 3, 8, 11])
     pool = (kinds | colours << 4).astype(np.uint8)
@@ -129,7 +129,8 @@ def _played(rng, grid, pose, pool, ruleset, steps, odds=ODDS):
 def rulesets(rng, rows, num_rules, pool, size):
     """Return random tasks with all kinds of goals.
 
-    A task in the first half of the rows has rules of one kind, any other task rules of all kinds.
+    The rules of a task in the first half of the rows have one kind; in other tasks, each rule has a
+    random kind.
     """
     kind = rng.integers(0, len(RULES), (rows, num_rules))
     half = rows // 2

@@ -94,7 +94,7 @@ def _refuse(env: Any, header: Header, text: str) -> NoReturn:
 
 
 def with_articles(words: np.ndarray, unique: np.ndarray) -> np.ndarray:
-    """Return the instructions with the bits `UNIQUE`; `unique` has a bool per description."""
+    """Return the instructions with bit `UNIQUE` set in the descriptions where `unique` is True."""
     bits = np.asarray(unique, np.uint32).reshape(-1, 2)
     added = bits[:, 0] << (m.FIRST + m.UNIQUE) | bits[:, 1] << (m.SECOND + m.UNIQUE)
     return words | added.astype(np.uint32)

@@ -142,9 +142,10 @@ def _fill_boxes(block: Block, grid: np.ndarray) -> None:
 
 
 def _carried(env: Any, block: Block, grid: np.ndarray, *, is_state: bool) -> int:
-    """Return the tile byte of the object that a state carries; 0 for none, and for a level.
+    """Return the tile byte of the object that the agent of a state carries; 0 for none.
 
-    A level stores the object with which its agent starts in the cell that the header names.
+    For a level, return 0: if its agent starts with an object, put this object into `grid`, in the
+    cell that the header `carrying` names.
     """
     header = block.get("carrying")
     if header is None:
@@ -193,7 +194,7 @@ def _shape(env: Any, name: str, number: int) -> tuple[int, int] | None:
 def check_closed(block: Block, grid: np.ndarray, start: cells.Cell) -> None:
     """Raise `LevelError` if the agent can reach the edge of the grid without passing a door.
 
-    Also raises it if the agent starts on an object that blocks it.
+    Also raises `LevelError` if the agent starts on an object that blocks it.
     """
     blocked = np.isin(grid & 15, (Kind.WALL, Kind.CLOSED_DOOR, Kind.LOCKED_DOOR, Kind.DOOR))
     if grid[start] & 15 not in (Kind.EMPTY, *(code & 15 for code in WALKABLE.values())):
@@ -242,9 +243,9 @@ def write(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]]
 
 
 def common(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the headers and the picture's rows that the texts of all environments have.
+    """Return the headers that the texts of all environments can have, and the picture's rows.
 
-    The list of headers is empty if `form` is not None.
+    The formats "minigrid" and "maze", which `form` can name, have no headers.
     """
     is_state = isinstance(value, AgentState)
     if form == "minigrid" and not is_state and env.starts_carrying:
@@ -283,7 +284,7 @@ def _contents(grid: np.ndarray) -> list[tuple[str, str]]:
 
 
 def _task_headers(env: Any, value: Any, block: Block, *, begins: bool) -> list[tuple[str, str]]:
-    """Return the headers, if any, that `read` needs in addition to find the level's task."""
+    """Return the headers to add to `block` so that `read` finds the level's task; [] if none."""
     grid = np.asarray(value.grid)
     for extra in ([], goals.lines(env, value.task, grid)):
         more = tuple(Header(*pair, 0) for pair in extra)

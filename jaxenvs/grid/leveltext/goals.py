@@ -133,7 +133,7 @@ def complete(env: Any, block: Block, task: int | None, grid: np.ndarray, *, begi
 
 
 def named_by(env: Any, task: Any) -> tuple[Any, ...]:
-    """Return the tile bytes of the objects that a mission names, without the target in its cell."""
+    """Return the tile bytes of a mission's objects, without a target whose cell the task stores."""
     name = next(name for name in kinds.classes(env) if name in FORMS)
     if name == "LockedRoom":
         locked, other = task & 0xFF, (task >> 8) & 0xFF
@@ -168,7 +168,7 @@ def _target(block: Block, grid: np.ndarray, tile: int) -> Cell:
 def _memory_cell(env: Any, block: Block, grid: np.ndarray) -> Cell:
     """Return the cell where an episode of Memory succeeds.
 
-    This is the cell that the header `target` names, or else the cell before the matching object.
+    This is the cell that the header `target` names, or else the cell next to the matching object.
     """
     header = block.get("target")
     if header is not None:
@@ -229,7 +229,7 @@ def lines(env: Any, task: Any, grid: np.ndarray) -> list[tuple[str, str]]:
 
 
 def raw_task(header: Header, like: Any) -> np.ndarray:
-    """Return the packed task that the header `task` has as integers, in the shape of `like`."""
+    """Parse the integers of the header `task` as a packed task, with the shape of `like`."""
     if like is None:
         raise header.error("levels of this environment have no task; remove the line")
     parts = header.value.split()
@@ -241,7 +241,7 @@ def raw_task(header: Header, like: Any) -> np.ndarray:
 
 
 def check_mission(block: Block, wanted: str) -> None:
-    """Raise `LevelError` if the block has a mission other than `wanted`, that of its task."""
+    """Raise `LevelError` if the mission in the block differs from `wanted`, its task's mission."""
     header = block.get("mission")
     if header is not None and " ".join(header.value.split()) != wanted:
         raise header.error(f"the line `task:` has the mission {wanted!r}; remove one of the lines")

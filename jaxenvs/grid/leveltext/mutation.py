@@ -44,7 +44,7 @@ def mutate(env: Any, key: Key, level: Level, edits: int | Array) -> Level:
 
 
 def edited(of: Edits, key: Key, level: Any, edits: int | Array) -> Any:
-    """Return a level after `edits` random edits, each drawn uniformly from `of`."""
+    """Return a level after `edits` random edits, each drawn uniformly from `of.changes`."""
 
     def edit(number: Array, level: Any) -> Any:
         key_which, key_change = jax.random.split(jax.random.fold_in(key, number))
@@ -63,7 +63,7 @@ def changes(env: Any, fixed: bool) -> list[Change]:
     """
     known = set(kinds.of(env) or kinds.KINDS["ObstructedWorld"])
     if "Memory" in kinds.classes(env):
-        known = set()  # no edits of objects, because they decide the mission
+        known = set()  # no edit may change an object, because success depends on the objects
     found: list[Change] = [toggle_wall, move_agent]
     movable = tuple(known & {*PORTABLE, Kind.GOAL, Kind.LAVA})
     thing = [kind for kind in (Kind.KEY, Kind.BALL, Kind.BOX) if kind in known]

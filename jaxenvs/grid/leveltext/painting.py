@@ -64,7 +64,7 @@ def _palette(known: frozenset[Kind] | None) -> Palette:
 
 
 def _under() -> dict[str, str]:
-    """Return the dict sign -> name, for `under:`, of the tiles on which the agent can stand."""
+    """Return a dict of the tiles on which the agent can stand: sign -> name in a line `under:`."""
     walkable = (Kind.FLOOR, Kind.GOAL, Kind.LAVA, Kind.DOOR)
     found = {}
     for sign, code in picture.PAIRS.items():
@@ -75,12 +75,12 @@ def _under() -> dict[str, str]:
 
 
 def unpacked(env: Any, block: Block) -> Picture:
-    """Convert a block to a picture with exact colours; raise `LevelError` if it is invalid."""
+    """Convert a block to a picture with a letter for each colour; raise `LevelError` if invalid."""
     return unpacked_with(env, block, fills=True)
 
 
 def unpacked_with(env: Any, block: Block, fills: bool) -> Picture:
-    """Convert a block to a picture with exact colours; raise `LevelError` if it is invalid.
+    """Convert a block to a picture with a letter for each colour; raise `LevelError` if invalid.
 
     fills: whether to convert lines `contents:` that name a key. The box then gets the sign of a box
         with a key, and the line is left out of the headers.
@@ -111,7 +111,7 @@ def unpacked_with(env: Any, block: Block, fills: bool) -> Picture:
 
 
 def _exact(pair: str, is_grey: bool) -> str:
-    """Return the sign with an exact colour letter for a pair of characters from a text."""
+    """Return the editor's sign for a pair of characters; its colour letter is unambiguous."""
     if pair in picture.AGENT or pair in picture.PLAIN:
         return pair
     code = picture.PAIRS[pair]
@@ -134,7 +134,7 @@ def packed(env: Any, found: Picture) -> tuple[Headers, list[str]]:
 
 
 def _usual(row: str) -> str:
-    """Replace exact colour letters in a row by minigrid's letters, where those are unambiguous."""
+    """Replace the editor's colour letters in a row by minigrid's letters that are unambiguous."""
     pairs = [row[at : at + 2] for at in range(0, len(row), 2)]
     return "".join(
         pair if pair in picture.AGENT or pair in picture.PLAIN else picture.OURS[CODES[pair]]

@@ -31,7 +31,8 @@ AGENT = (">>", "VV", "<<", "^^")  # pair of characters for each direction of the
 EXACT = dict(zip("rgbpye", Colour, strict=True))
 UPPER = dict(zip("RGBPYG", Colour, strict=True))
 UPPER["G"] = Colour.GREEN  # G also means grey; see `_unclear`
-OPEN_RED = Kind.DOOR | Colour.RED << 4  # what minigrid's pair for any open door, `__`, is read as
+# Tile byte for the pair `__`, which minigrid draws for an open door of any colour.
+OPEN_RED = Kind.DOOR | Colour.RED << 4
 PAIRS = {
     **PLAIN,
     **{k + c: kind | colour << 4 for k, kind in KINDS.items() for c, colour in EXACT.items()},

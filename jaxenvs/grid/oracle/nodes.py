@@ -74,7 +74,7 @@ def state_of(node: Node, first: Any) -> Any:
 
 
 def _marks(first: Any, is_swept: Bool[Array, ""]) -> UInt8[Array, "height width"]:
-    """Return the marks of the first state; if `is_swept`, those of empty cells are set to 0."""
+    """Return the first state's `marks`; if `is_swept`, the marks of empty cells are set to 0."""
     return jnp.where(is_swept & (first.grid == tiles.EMPTY), jnp.uint8(0), first.marks)
 
 
@@ -83,7 +83,7 @@ def after(
 ) -> tuple[Node, Bool[Array, ""]]:
     """Return the node of `state`, and whether the node has room for all changed cells.
 
-    node: the node of the state before.
+    node: the node of the state before the action.
     front: index of the cell that was in front of the agent before the action. A step can change
         only this cell, cells that already differed from the level, and the marks of empty cells
         (see `SWEPT`).

@@ -14,13 +14,13 @@ from . import bounds, nodes
 from .domain import domain
 
 LONG = 512  # largest length, in actions, of a plan that the first search can return
-# Number of changed cells that a node can store, in the first search, in the second, and so on. In
-# the last search, a node can store as many as can change.
+# Number of changed cells that a node can store: 8 in the first search, 20 in the second. In the
+# last search, a node can store all cells that can ever change.
 SIZES = (8, 20)
 
 
 class Found(NamedTuple):
-    """Results of a search: arrays with one row per level."""
+    """Results of a search: arrays with one entry per level of the batch."""
 
     solved: np.ndarray
     cut: np.ndarray  # bool: whether the search ended at a state with too many changed cells
@@ -36,9 +36,9 @@ class Found(NamedTuple):
         return self.proven | self.unsolvable
 
     def updated(self, rows: np.ndarray, other: "Found") -> "Found":
-        """Return the results, with the rows of the mask `rows` taken from a later search, `other`.
+        """Return the results, but take those of the levels in the mask `rows` from `other`.
 
-        The larger lower bound is kept.
+        `other` is a later search of the batch. The larger lower bound of both searches is kept.
         """
         width = max(self.actions.shape[1], other.actions.shape[1])
         old, new = (
@@ -54,7 +54,7 @@ def _padded(actions: np.ndarray, width: int) -> np.ndarray:
 
 
 class Searcher(NamedTuple):
-    """Exact searches of batches of levels; all searches of a batch have equally many rows."""
+    """Exact searches of batches of levels; a mask selects the levels that a search must solve."""
 
     env: GridEnv
     doors: int  # length to which the array of locked doors is padded
@@ -66,7 +66,7 @@ class Searcher(NamedTuple):
         """Search the levels of the mask `left`, which begin in the states `first`.
 
         The levels share the node budget. As long as a search solves some levels but not all, the
-        unsolved levels are searched again with the whole budget. Rows of the results outside the
+        unsolved levels are searched again with the whole budget. Results of levels outside the
         mask have no meaning.
         """
         tables = _tables(self.env, self.doors)(first)

@@ -49,7 +49,7 @@ def _with(first: Any, things: np.ndarray, tile: int) -> Any:
 
 
 def irrelevant(env: GridEnv, state: Any) -> Bool[Array, "height width"]:
-    """Return a mask of the cells with an object that no plan needs; it can only be in the way.
+    """Return a mask of the cells whose object no plan needs: it can only block the agent's way.
 
     An object is relevant if an aim of the mission names its cell, or if it is a key of a locked
     door, or a box with such a key. An object in the agent's cell also counts as relevant.

@@ -64,7 +64,10 @@ TAKES_STATES = True  # whether `solve_levels` accepts states as well as levels
 
 
 def check(env: Env) -> None:
-    """Raise `TypeError` if no plan is optimal: the environment is random or has no mission."""
+    """Raise `TypeError` unless `env` is a Grid or BabyAI environment that can have optimal plans.
+
+    No plan is optimal if steps are random, or if there is no mission.
+    """
     checked(env)
 
 
@@ -106,7 +109,10 @@ def _solve_together(
 
 
 def _starts(env: GridEnv, levels: Any) -> tuple[Any, np.ndarray]:
-    """Return the states, with time 0, in which searches start, and rows of (time, time limit)."""
+    """Return the first states of the searches, and an array (states, 2) of (time, time limit).
+
+    The returned states have time 0; the array has their original times.
+    """
     if not isinstance(levels, GridState):
         levels = _first_states(env)(levels)
     spent = np.asarray(levels.time)

@@ -17,8 +17,8 @@ from ..aims import Aim
 from ..state import Action
 from .distances import NO_WAY, Distances, nearest
 
-# Up to `MOST` aims, tours over all aims are compared; with more aims, tours over any `SOME` of
-# them.
+# With up to `MOST` aims, a search compares tours over all aims. With more aims, it compares tours
+# over each subset of `SOME` aims.
 MOST, SOME = 4, 3
 MOVED = 1 << Action.PICKUP | 1 << Action.DROP  # actions that move an object, as a bit mask
 TWICE = 2  # number of further actions if the agent also has to move a second object
@@ -58,7 +58,8 @@ def bound(
     order = (after[:, None] >> np.arange(len(aims), dtype=np.int32)) & 1 != 0
     free = _shortest(start, apart, goes, jnp.zeros_like(order))
     tied = _shortest(start, apart, goes, order)
-    # The agent can break the order of two aims only by moving an object of the later aim.
+    # The agent can ignore the order of two aims only if it moves an object of the later aim. The
+    # bound for this case is the shortest tour without an order, plus the actions of the move.
     twice = jnp.stack([jnp.asarray(aim.twice) for aim in aims]) & (after != 0) & goes
     plain = (after != 0) & goes & ~twice
     moved = jnp.where(plain.any(), _count(acts | MOVED), _count(acts) + TWICE)
@@ -85,8 +86,8 @@ def _shortest(
 
     order: entry [i, j] is True if aim i must come after aim j.
 
-    With more than `MOST` aims, the result is a lower bound: the largest of the shortest tours over
-    any `SOME` of the aims.
+    With more than `MOST` aims, the result is a lower bound: the maximum, over all subsets of `SOME`
+    aims, of the length of the subset's shortest tour.
     """
     count = len(start)
     size = count if count <= MOST else SOME
