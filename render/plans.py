@@ -135,7 +135,7 @@ class Planner:
         return SOLVING if pending[1] in self._compiled else COMPILING
 
     def tick(self) -> bool:
-        """Fetch a finished answer and start the next search; return whether an answer came."""
+        """Fetch a finished answer and start the next search; return whether an answer was ready."""
         came = False
         if self._running is not None and self._background.done():
             key, env = self._running

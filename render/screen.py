@@ -70,7 +70,7 @@ class Layout(NamedTuple):
     def place_at(self, controller: Controller, position: tuple[int, int]) -> Place | None:
         """Return the place (row, column) in the picture at a position in the window, in pixels.
 
-        Returns None outside the picture, or if no actions are chosen by pointing at a place.
+        Returns None outside the picture, or if the environment's actions need no pointing.
         """
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None or not board.collidepoint(position):
@@ -81,7 +81,7 @@ class Layout(NamedTuple):
     def rect_of(self, controller: Controller, place: Place) -> pygame.Rect:
         """Return the rectangle of a place (row, column) of the picture, in pixels of the window.
 
-        Returns the rectangle of the whole picture if no actions are chosen by pointing.
+        Returns the rectangle of the whole picture if the environment's actions need no pointing.
         """
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None:
@@ -207,7 +207,7 @@ def _placed(
 ) -> Layout:
     """Return the layout with the boards in rectangle `place` and the panel in rectangle `beside`.
 
-    The tiles of the boards are as large as their rectangle allows.
+    The tiles of the boards are as large as `place` allows, up to `LARGEST_TILE`.
     """
     (width, height), margin = size, round(MARGIN * scale)
     below = pygame.Rect(

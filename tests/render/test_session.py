@@ -105,7 +105,7 @@ def test_an_episode_ends_and_the_next_one_begins():
     assert s.now.episode[0] == 1 and s.now.finished[0] == 1
     assert s.now.total[0] == pytest.approx(1 - 0.9 * 5 / 100)
     s.seek(s.cursor - 1)
-    assert s.is_over()  # one step back is the end of the first episode
+    assert s.is_over()  # the time step before is the end of the first episode
 
 
 def test_the_pilot_begins_the_next_episode_by_itself():

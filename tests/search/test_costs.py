@@ -152,6 +152,6 @@ def test_the_open_list_finds_ranges_that_order_its_entries(width):
     rank = np.argsort(np.argsort(np.asarray(priorities)))[left]
     displaced = np.abs(
         rank - np.arange(len(rank))
-    )  # in random order, the mean would be a third of len(rank)
+    )  # if entries left in random order, the mean would be len(rank) / 3
     assert displaced.mean() < len(rank) / 10 and 0 < changes < 16
     assert int(todo.used) == 0, "and all pages are free again"
