@@ -34,7 +34,7 @@ def show(
         of the run's environment.
     seed: random seed of levels and outcomes.
     boards: number of environments side by side; without a run, a random policy
-        plays two or more environments.
+        plays if there are two or more.
     speed: steps per second of automatic play.
     height: height in CSS pixels; the width is that of the notebook's output area.
 

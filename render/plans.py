@@ -53,7 +53,7 @@ class Answer(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def no_solver(env: Env, states: bool = False) -> str:
-    """Return why an environment has no shortest plans; "" if it has them.
+    """Return why the solver cannot find shortest plans for an environment; "" if it can.
 
     states: whether plans from any state are needed, not only plans from levels.
     """

@@ -167,7 +167,7 @@ class _Parts:
 
 
 def _always(editor: Editor) -> tuple[Any, ...]:
-    """Return the commands that were available before the open question; () without a question.
+    """Return the commands that were available before the question opened; () without a question.
 
     Their buttons stay visible while the question is open.
     """

@@ -205,7 +205,7 @@ def _paint(model: Model, row: int, column: int, sign: str, joined: bool) -> Docu
 def _kept(picture: Picture, cell: tuple[int, int] | None) -> palette.Headers:
     """Return the headers that stay true after a change of `cell`.
 
-    If `cell` is None, the change is one of the agent.
+    If `cell` is None, the agent has changed instead.
     """
 
     def remains(name: str, value: str) -> bool:

@@ -95,7 +95,7 @@ def _journal(
 
 
 def _noting(viewer: Shown, book: journal.Journal) -> Callable[..., None]:
-    """Return a function that writes commands to the journal, and shows each new error once."""
+    """Return a function that writes a command to the journal, and shows each new journal error."""
 
     def note(*command: Any) -> None:
         was = book.problem

@@ -117,7 +117,7 @@ class Show:
         return running.result()
 
     def _is_stale(self, client: Client) -> bool:
-        """Return whether a page needs a new picture, a new description, or the end of `busy`."""
+        """Return whether to send an update: a new picture or description, or the end of a job."""
         frame = client.frame
         if frame is None or client.version != self.version:
             return True

@@ -130,7 +130,7 @@ def moved(todo, priorities, batch):
 def test_the_open_list_finds_ranges_that_order_its_entries(width):
     """The open list must find good ranges for priorities over nine orders of magnitude.
 
-    The initial ranges are bad.
+    The initial ranges do not fit these priorities.
     """
     rng, batch = np.random.default_rng(3), 64
     priorities = jnp.asarray(10 ** rng.uniform(-3, 6, 64 * batch), jnp.float32)

@@ -74,7 +74,7 @@ TWO = (
 
 @pytest.mark.full
 def test_a_cheaper_meeting_is_not_proven_away_by_one_side_alone():
-    """Test two graphs with inconsistent heuristics, in both orders of the actions."""
+    """Test two graphs with admissible, inconsistent heuristics, in both orders of the actions."""
     levels = []
     for successors, bound, start, goal in (ONE, TWO):
         for turned in (successors, [to[::-1] for to in successors]):
