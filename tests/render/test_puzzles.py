@@ -14,7 +14,7 @@ from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 
-# The smallest id of each class of puzzles, and two ids that differ from them in their actions.
+# The smallest id of each class of puzzles, and two more ids of these classes with other actions.
 IDS = [ids[0] for ids in jaxenvs.registry.classes("Puzzle").values()]
 IDS += ["Puzzle-Cube-2x2-v0", "Puzzle-Sudoku-v0"]
 
