@@ -104,7 +104,7 @@ def add_drawing(made: Parser, animated: str, picture: str, replay: str) -> None:
 def checked_outputs(options: argparse.Namespace) -> bool:
     """Check the options for files; return whether to write files instead of opening a window.
 
-    Raises `UsageError` if a file cannot be written, so that no time is spent on drawing.
+    Raises `UsageError` if a file cannot be written, before any time is spent on drawing.
     """
     for name in SUFFIXES:
         _check_file(name, getattr(options, name))

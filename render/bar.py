@@ -1,6 +1,6 @@
-"""The history bar of the window, which shows where in the history the displayed time step is.
+"""The history bar of the window: its disc marks the displayed time step.
 
-Marks on the bar show where episodes begin and where achievements were earned.
+Other marks show where episodes begin and where achievements were earned.
 """
 
 import numpy as np
@@ -53,7 +53,7 @@ def marks(session: Session, board: int) -> dict[int, list[str]]:
 def _draw_achievements(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
     """Mark the time steps where achievements were earned.
 
-    Writes the names of the achievements marked near the mouse, or else at the displayed time step.
+    Writes the achievements of the mark near the mouse, or else of the displayed time step, if any.
     """
     session = controller.session
     found = marks(session, controller.selected)

@@ -53,7 +53,8 @@ class Controller:
         self.actions, self.pointing, _ = viewable(session.env)
         # Place (row, column) of the cursor in the environment's picture; keys act there.
         self.cursor: Place = (0, 0)
-        self.taken: Place | None = None  # first place chosen for an action that takes two places
+        # First place (row, column) of an action that needs two places; None: no place is chosen.
+        self.taken: Place | None = None
         self.turned = 1.0  # progress of the latest action's animation, 0 to 1; see turning.py
         self.selected = 0  # index of the environment that receives the actions of keys
         # Whether only the selected environment is shown, instead of all of them.
@@ -149,7 +150,7 @@ class Controller:
         self._act(pointing.action(self.session.state(self.selected), *places))
 
     def write(self, digit: int) -> None:
-        """Take the action that writes a digit at the place of the cursor, as in Sudoku."""
+        """Take the action that writes `digit` into the cell of the cursor, as in Sudoku."""
         if self.pointing is not None:
             state = self.session.state(self.selected)
             self._act(self.pointing.action(state, self.cursor, digit))

@@ -33,7 +33,8 @@ def show(
     run: instead of `env`, the folder of a trained run, whose policy plays; `fields` replace fields
         of the run's environment.
     seed: random seed of levels and outcomes.
-    boards: number of environments side by side; without a run, two or more play at random.
+    boards: number of environments side by side; without a run, a random policy
+        plays if there are two or more.
     speed: steps per second of automatic play.
     height: height in CSS pixels; the width is that of the notebook's output area.
 

@@ -39,7 +39,7 @@ class Oracle:
         return self.planner.busy
 
     def tick(self) -> bool:
-        """Fetch the solver's answer if it is ready; return whether an answer came."""
+        """Fetch the solver's answer if it is ready; return whether it was ready."""
         return self.planner.tick()
 
     def answer(self, board: int) -> Answer | None:
@@ -71,7 +71,7 @@ class Oracle:
         return words.removesuffix(", if solvable")
 
     def _follows(self, board: int) -> Answer | None:
-        """Return the rest of a known plan if the latest action was its first one; else None."""
+        """Return the rest of a known plan if the latest action was the plan's first; else None."""
         session = self._session
         if not session.cursor or session.now.action[board] == NO_ACTION:
             return None
@@ -83,9 +83,9 @@ class Oracle:
         return before.after() if action == before.plan[0] and self._obeyed(earlier, board) else None
 
     def _obeyed(self, earlier: Moment, board: int) -> bool:
-        """Return whether the latest action made one step of the environment inside all wrappers.
+        """Return whether the wrappers passed the latest action on, unchanged and as a single step.
 
-        A wrapper can take another action, or several.
+        A wrapper can replace the action, or take several steps.
         """
         now = self._session.now
         if not isinstance(self._session.env, Wrapper):

@@ -297,7 +297,7 @@ def _inner(state: Any) -> Any:
 
 
 def _stacked(states: list[Any], like: Any) -> Any:
-    """Stack states along a new first axis; check each state, so that errors name the wrong one."""
+    """Stack states along a new first axis; check each one, so that errors name the bad state."""
     if not states:
         raise ValueError("animate: no states to draw")
     states = [_on_host(state, like, "animate") for state in jax.device_get(states)]

@@ -53,7 +53,7 @@ class Answer(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def no_solver(env: Env, states: bool = False) -> str:
-    """Return why an environment has no shortest plans; "" if it has them.
+    """Return why the solver cannot find shortest plans for an environment; "" if it can.
 
     states: whether plans from any state are needed, not only plans from levels.
     """
@@ -135,7 +135,7 @@ class Planner:
         return SOLVING if pending[1] in self._compiled else COMPILING
 
     def tick(self) -> bool:
-        """Fetch a finished answer and start the next search; return whether an answer came."""
+        """Fetch a finished answer and start the next search; return whether an answer was ready."""
         came = False
         if self._running is not None and self._background.done():
             key, env = self._running

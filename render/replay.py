@@ -157,7 +157,7 @@ class ReplayWriter:
         return self._names.setdefault(name, len(self._names))
 
     def _mission(self, moment: Moment, board: int) -> str:
-        """Return the facts of environment `board` that are sentences, joined to one text.
+        """Return the facts of environment `board` that are sentences, joined by spaces.
 
         In most environments, the only such fact is the mission.
         """

@@ -33,7 +33,7 @@ SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)
 # Window size, in pixels, for which scale 1 is designed. Scale 2 needs twice the width and height.
 DESIGNED = (880, 620)
 # Rules for the scale. A smaller scale must enlarge the boards by a factor of more than GROWTH.
-# Scales below SHRINK times the largest one are tried only while the boards are smaller than
+# Scales below SHRINK times the largest scale are tried only while the boards are smaller than
 # LEAST_BOARD times the shorter side of the window.
 SHRINK, GROWTH = 0.8, 1.2
 LEAST_BOARD = 0.4
@@ -70,7 +70,7 @@ class Layout(NamedTuple):
     def place_at(self, controller: Controller, position: tuple[int, int]) -> Place | None:
         """Return the place (row, column) in the picture at a position in the window, in pixels.
 
-        Returns None outside the picture, or if no actions are chosen by pointing at a place.
+        Returns None outside the picture, or if the environment has no controls by pointing.
         """
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None or not board.collidepoint(position):
@@ -81,7 +81,7 @@ class Layout(NamedTuple):
     def rect_of(self, controller: Controller, place: Place) -> pygame.Rect:
         """Return the rectangle of a place (row, column) of the picture, in pixels of the window.
 
-        Returns the rectangle of the whole picture if no actions are chosen by pointing.
+        Returns the rectangle of the whole picture if the environment has no controls by pointing.
         """
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None:
@@ -207,7 +207,7 @@ def _placed(
 ) -> Layout:
     """Return the layout with the boards in rectangle `place` and the panel in rectangle `beside`.
 
-    The tiles of the boards are as large as their rectangle allows.
+    The tiles of the boards are as large as `place` allows, up to `LARGEST_TILE`.
     """
     (width, height), margin = size, round(MARGIN * scale)
     below = pygame.Rect(

@@ -123,7 +123,7 @@ class Session:
         return bool(self.now.over[board])
 
     def effects(self, board: int = 0) -> Effects:
-        """Return what to highlight after the latest action in environment `board`: facts, cells."""
+        """Return the facts and cells to highlight after the latest action on board `board`."""
         if type(self.env).effects is Env.effects or not self.cursor:
             return Effects()
         action = taken(board_moment(self.now, board))

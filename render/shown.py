@@ -12,7 +12,7 @@ import pygame
 
 LEFT_BUTTON, MIDDLE_BUTTON, RIGHT_BUTTON = 1, 2, 3  # numbers of the mouse's buttons
 PRESS = "press"  # name of the command that presses a key
-CTRL = "ctrl "  # beginning of the names of keys that were pressed with Ctrl
+CTRL = "ctrl "  # prefix of the names of keys that are pressed together with Ctrl
 QUIT = "quit"  # name of the key that stands for closing a window with unsaved changes
 Size = tuple[int, int]  # (width, height), or a position (x, y), in pixels
 
@@ -63,7 +63,7 @@ class Shown(ABC):
         """Run a command, such as `PRESS` with the name of a key."""
 
     def type(self, text: str) -> None:
-        """Replace the text that the user has typed, if the viewer asks for a text."""
+        """Replace the text that the user has typed, if the viewer asks for text."""
         return
 
     @abstractmethod
@@ -118,7 +118,7 @@ class Shown(ABC):
 
 
 class Pointer:
-    """The mouse or finger of one window or page."""
+    """State of the mouse or finger of one window or page, which passes its events to a viewer."""
 
     def __init__(self) -> None:
         self.scrubbing = False  # whether the history bar is being dragged

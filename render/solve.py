@@ -67,7 +67,7 @@ class Plan(Pilot):
     def choose(
         self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
     ) -> tuple[Any, Int32[Array, ""]]:
-        """Return `memory` and the plan's action at time `state.time`; later, the last action."""
+        """Return `memory` and the plan's action at `state.time`; after its end, its last action."""
         at = jnp.minimum(state.time, len(self.actions) - 1)
         return memory, jnp.asarray(np.array(self.actions, np.int32))[at]
 
@@ -203,7 +203,7 @@ def _planner(puzzle: Puzzle, options: argparse.Namespace) -> Any:
 
 
 def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
-    """Search from --levels random levels, and print a comparison with optimal solutions."""
+    """Solve --levels random levels with the model, and compare the solutions with optimal ones."""
     from jaxenvs.baselines.evaluation import heuristic
 
     refused = ("instance", "terminate", "watch", "gif", "html")

@@ -33,7 +33,7 @@ class Viewer(Shown):
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self.controller = controller
-        # `cursor` of the history when `_turn` last checked it.
+        # Index of the time step that was displayed at the latest call of `_turn`.
         self.seen = controller.session.cursor
         controller.save = self._save
 

@@ -14,7 +14,7 @@ ICON = 64  # side of the window's icon, in pixels
 
 
 def draw(surface: pygame.Surface, picture: pygame.Surface | None, word: str) -> None:
-    """Draw `word` with a spinner in a corner of `picture`, or in the centre if there is none."""
+    """Draw `word` and a spinner, in a corner over `picture` or, without one, in the centre."""
     width, height = surface.get_size()
     canvas = Canvas(surface, max(0.7, min(width / 880, height / 620)))
     if picture is None:

@@ -1,4 +1,4 @@
-"""The pygame window: turns keys and clicks into commands to a session, and plays it over time.
+"""The pygame window: passes keys, clicks and the passing of time on to a session.
 
 The main thread handles events and shows pictures. Everything that may compile (creating the
 session, stepping, drawing) runs in a background thread, so that the window opens at once and stays
@@ -42,8 +42,9 @@ Prepare = Callable[[], Controller | Shown]  # makes the controller of a session,
 def open_window(prepare: Prepare, title: str, tile_size: int | None = None) -> int:
     """Show a session until its window is closed; return the exit code.
 
-    `prepare` makes the controller of the session, or another viewer. The window opens before
-    `prepare` runs, because `prepare` may be slow. Exceptions of `prepare` propagate.
+    `prepare` returns the controller of the session, or a viewer such as the level editor. The
+    window opens before `prepare` runs, because `prepare` may be slow. Exceptions of `prepare`
+    propagate.
     """
     window = Window(prepare, title, tile_size)
     clock = pygame.time.Clock()
@@ -56,9 +57,9 @@ def open_window(prepare: Prepare, title: str, tile_size: int | None = None) -> i
 
 
 class Window:
-    """A pygame window that shows the session of a controller, or another viewer.
+    """A pygame window that shows the session of a controller, or a viewer such as the level editor.
 
-    Of pygame, only the display and the fonts are initialised.
+    Initialises only pygame's display and fonts.
     """
 
     def __init__(self, prepare: Prepare, title: str, tile_size: int | None = None) -> None:
@@ -69,8 +70,8 @@ class Window:
         pygame.display.set_caption(f"jaxenvs - {title}")
         pygame.key.set_repeat(REPEAT_AFTER, REPEAT_EVERY)
         self.open = True
-        # The controller of the session. None until `prepare` has returned, and if `prepare` returns
-        # another viewer.
+        # The controller of the session. None until `prepare` has returned, or if it returned a
+        # viewer instead.
         self.controller: Controller | None = None
         self.picture: pygame.Surface | None = None  # the latest picture of the session
         self._pointer = Pointer()
@@ -142,7 +143,7 @@ class Window:
                 self._show_busy()
             return
         made = self._background.take()
-        if self.picture is None and made is not None:  # this is the first picture
+        if self.picture is None and made is not None:  # the first picture is ready
             self._elapsed = 0.0
             if self._tile_size is not None:
                 self.display = pygame.display.set_mode(made.get_size(), pygame.RESIZABLE)

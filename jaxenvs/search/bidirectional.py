@@ -64,7 +64,8 @@ class Backward(NamedTuple):
 class _Meeting(NamedTuple):
     """For each level, the cheapest pair of a forward and a backward node that have the same board.
 
-    A node is its row index in the store of its search; -1 before a pair is found.
+    `forward` and `backward` are the nodes' rows in the stores of the two searches; -1 before a pair
+    is found.
     """
 
     cost: Float32[Array, " levels"]
@@ -254,9 +255,9 @@ class _Both:
         solved = meeting.forward >= 0
         forward, back = ends.forward, ends.backward
         known = jnp.bool_(self.settings.admissible)
-        # Whether an empty open list proves the level unsolvable. The list of the backward search
-        # always does, because this search uses no heuristic. The list of the forward search does
-        # not if an infinite value of an inadmissible heuristic made this search discard a board.
+        # Whether an empty open list proves the level unsolvable. In the backward search it always
+        # does, because that search uses no heuristic. In the forward search it does not if a board
+        # was discarded because an inadmissible heuristic was infinite.
         sound = ~forward.lost | (open_list.length(back.todo) == 0)
         row = jnp.where(solved, meeting.forward, forward.nearest_row)
         nodes = forward.store.nodes

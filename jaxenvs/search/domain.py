@@ -19,7 +19,7 @@ def _zero(instance: Any, board: Any) -> Float32[Array, ""]:
 
 @dataclasses.dataclass(frozen=True)
 class Domain:
-    """Search problem as functions of arrays, such as a learned model, with `Puzzle`'s interface.
+    """Search problem, such as a learned model, given as functions with the interface of `Puzzle`.
 
     Boards are pytrees of arrays. `neighbours(instance, board)` returns a `Move` whose leaves have
     the actions as first axis. `pack` encodes a board in `num_words` uint32 words and `unpack`
@@ -50,7 +50,7 @@ class Domain:
 
 
 def checked_domain(domain: Any, where: str) -> Any:
-    """Return `domain` if it can be searched; raise `TypeError` that names missing attributes."""
+    """Return `domain` if it can be searched; else raise `TypeError` with the missing attributes."""
     wanted = ("neighbours", "is_goal", "pack", "unpack", "num_actions")
     missing = [name for name in wanted if not hasattr(domain, name)]
     if missing:

@@ -38,10 +38,10 @@ class OpenList(NamedTuple):
     """State of an open list.
 
     Each bucket holds the entries in one range of priorities. There are two sets of buckets, one of
-    which is current. When the search needs other ranges, the other set gets them and becomes the
-    current one. New entries are always pushed to the current set. The other set is empty, or still
-    has entries that were pushed before the change. The entries of a bucket are stored in pages,
-    which are rows of the array `entries`.
+    which is current; new entries are pushed to the current set. When the search needs new ranges,
+    the empty set gets the new ranges and becomes current. The old set keeps its entries until they
+    have moved to the current set. The entries of a bucket are stored in pages, which are rows of
+    the array `entries`.
     """
 
     entries: Int32[Array, "pages page"]

@@ -71,7 +71,7 @@ class Editor:
             (),
         )  # cache of `path`: the `question` of the plan, and the cells of its path
         self._seed = 1  # seed of the next random level or edit
-        # Hash of another program's version of the file, which the next save may overwrite.
+        # Hash of the file's content, changed by another program, that the next save may overwrite.
         self._warned: str | None = None
         self.ask()
 
@@ -198,7 +198,7 @@ class Editor:
             self.planner.ask(self.question, levels.env_of(self.model.env, entry), entry.level)
 
     def tick(self) -> bool:
-        """Fetch the solver's answer if it is ready; return whether an answer came."""
+        """Fetch the solver's answer if it is ready; return whether it was ready."""
         return self.planner.tick()
 
     def select(self, tool: int) -> None:
@@ -278,7 +278,7 @@ class Editor:
         return True
 
     def note_file(self) -> None:
-        """Begin the journal again, because the file now contains the current levels."""
+        """Restart the journal without changes, because the file now contains the levels."""
         self.model.note(OPENED, self.file.digest)
         self.model.note(SHOW, self.model.document.at)
 

@@ -59,15 +59,15 @@ Box = tuple[float, float, float, float]  # left, top, width and height in points
 class Layout(NamedTuple):
     """Rectangles of the level's picture, the panel and the panel's buttons, in pixels."""
 
-    board: pygame.Rect  # picture of the level
+    board: pygame.Rect  # rectangle of the level's picture
     tile: int  # side of a cell, in pixels
     panel: pygame.Rect
     scale: float  # pixels per point
-    # One per tool; the last one is for the agent, if levels have one.
+    # Rectangle of each tool; the last tool places the agent, if levels have an agent.
     tools: tuple[pygame.Rect, ...]
     variants: tuple[pygame.Rect, ...]
     buttons: dict[str, pygame.Rect]  # key that the button presses -> rectangle of the button
-    choices: tuple[pygame.Rect, ...]  # choices of the open question
+    choices: tuple[pygame.Rect, ...]  # rectangles of the open question's choices
 
     def cell_at(self, at: tuple[int, int]) -> tuple[int, int]:
         """Return the row and the column at a position, which may be outside the picture."""
@@ -167,7 +167,7 @@ class _Parts:
 
 
 def _always(editor: Editor) -> tuple[Any, ...]:
-    """Return the commands that were available before the open question; () without a question.
+    """Return the commands that were available before the question opened; () without a question.
 
     Their buttons stay visible while the question is open.
     """
@@ -332,7 +332,7 @@ def _chip(pen: Pen, words: str) -> None:
 def _tool_name(editor: Editor) -> str:
     """Return the name of the tool, and the position and the contents of the cell below the mouse.
 
-    Describes the cell of the cursor if no cell is below the mouse.
+    If no cell is below the mouse, returns the position and the contents of the cursor's cell.
     """
     signs, picture = editor.model.palette, editor.model.picture
     name = signs.agent if editor.tool == AGENT else signs.name_of(editor.sign)

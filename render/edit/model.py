@@ -203,7 +203,10 @@ def _paint(model: Model, row: int, column: int, sign: str, joined: bool) -> Docu
 
 
 def _kept(picture: Picture, cell: tuple[int, int] | None) -> palette.Headers:
-    """Return the header lines that stay true after a change of `cell`, or of the agent if None."""
+    """Return the headers that stay true after a change of `cell`.
+
+    If `cell` is None, the agent has changed instead.
+    """
 
     def remains(name: str, value: str) -> bool:
         if cell is not None:

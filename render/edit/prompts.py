@@ -94,7 +94,7 @@ class MissionPrompt(Prompt):
         self.text, self.chosen, self._filters = text[:LONGEST], -1, True
 
     def press(self, editor: "Editor", key: str) -> bool:
-        """Handle a key that types, deletes, marks a choice or answers; return False for others."""
+        """Handle a key that types, deletes, marks a choice or answers; else return False."""
         text = self.text or ""
         if key in ("escape", QUIT):
             editor.prompt = None

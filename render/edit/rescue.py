@@ -17,7 +17,7 @@ SUFFIX = ".unsaved"  # suffix of rescued files; not .txt, so that a folder of le
 
 @contextlib.contextmanager
 def rescuing(editors: Sequence[Editor]) -> Iterator[None]:
-    """Write the unsaved levels of editors that are open at the end of the `with` block to files.
+    """At the end of the `with` block, write the unsaved levels of the open editors to files.
 
     Inside the block, SIGTERM and SIGHUP raise `KeyboardInterrupt`, as Ctrl-C does.
     """
@@ -58,7 +58,10 @@ def _unused(path: Path) -> Path:
 
 
 def _signals() -> list[int]:
-    """Return SIGTERM and SIGHUP, without a signal that is ignored (as under `nohup`) or handled."""
+    """Return those of the signals SIGTERM and SIGHUP that have their default handler.
+
+    Under `nohup`, for example, SIGHUP is ignored instead.
+    """
     found = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
     return [n for n in found if n is not None and signal.getsignal(n) == signal.SIG_DFL]
 

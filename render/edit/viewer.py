@@ -56,7 +56,7 @@ class EditView(Shown):
     def replay(self, commands: Iterable[tuple[Any, ...]]) -> None:
         """Repeat the changes of a journal.
 
-        Raises `UsageError` if the file's content is not the one to which the changes were made.
+        Raises `UsageError` if the file no longer has the content with which the changes began.
         """
         model, commands = self.editor.model, [*commands]
         for name, *given in commands:
@@ -80,7 +80,7 @@ class EditView(Shown):
 
     @property
     def goes_on(self) -> bool:
-        """True if the solver works, or if a played session changes as time passes."""
+        """True if the solver is working, or if a played session changes as time passes."""
         return self.editor.planner.busy or (self.playing is not None and self.playing.goes_on)
 
     def run(self, name: str, *given: Any) -> None:

@@ -1,4 +1,4 @@
-"""The server's state of one page: its size, its current picture, limits on its messages."""
+"""The server's state for one page: size, current picture, and limits on messages."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ import numpy as np
 from ..shown import Pointer
 from . import protocol
 
-# Limits of a page: messages per second, and messages at once after a pause.
+# Limits on a page's messages: mean rate per second, and size of a burst after a pause.
 RATE, BURST = 250.0, 500.0
 GONE_AFTER = 20.0  # seconds without an answer before a page counts as gone
 MOST_IGNORED = 1000  # number of malformed or excess messages after which a page is disconnected
@@ -37,12 +37,13 @@ class Client:
         self.ratio = 1.0
         self.frame: Frame | None = None  # the picture that the page shows
         self.version = -1  # `Show.version` when `frame` was drawn
-        self.told: dict[str, Any] = {}  # latest value that was sent of each fact
+        self.told: dict[str, Any] = {}  # fact -> value that was last sent to the page
         self.wants_words = False
         self.ignored = 0  # number of malformed or excess messages
         self.bytes = self.updates = 0  # number of bytes and of updates sent so far
         self._send, self._task = send, None
-        self._sent = self._shown = 0  # numbers of the last update sent, and drawn by the page
+        # Number of the last update that was sent, and of the last one that the page has drawn.
+        self._sent = self._shown = 0
         self._sent_at = 0.0  # time at which the last update was sent
         self._budget, self._counted = BURST, time.monotonic()
 

@@ -46,7 +46,7 @@ class Earlier(NamedTuple):
 
 
 class Journal:
-    """A journal that is being written; after a disk error, nothing more is written."""
+    """A journal that is being written, until it is full or a disk error occurs."""
 
     def __init__(self, path: Path, about: Mapping[str, Any], length: int = 0) -> None:
         """Open a new file, or continue a file after its first `length` bytes."""
@@ -178,7 +178,10 @@ def _changed(path: Path) -> float:
 
 
 def _lock(file: int) -> bool:
-    """Lock a file for this process; return False if another process has it. Windows has no lock."""
+    """Lock a file for this process; return False if another process has locked it.
+
+    Windows has no such lock: always returns True there.
+    """
     try:
         import fcntl
     except ImportError:

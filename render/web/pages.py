@@ -38,9 +38,10 @@ def open_pages(
 ) -> int:
     """Serve a session to browsers until Ctrl-C; return the exit code.
 
-    `prepare` makes the controller of the session, or another viewer; it runs after the server has
-    started, and its exceptions propagate. `argv` are the command's arguments, for the command that
-    resumes the session; if `argv` is empty, there is no journal.
+    `prepare` returns the controller of the session, or a viewer such as the level editor. It runs
+    after the server has started, and its exceptions propagate. `argv` are the command's arguments;
+    the printed command that resumes the session repeats them. If `argv` is empty, there is no
+    journal.
     """
     require()
     from . import server
@@ -94,7 +95,7 @@ def _journal(
 
 
 def _noting(viewer: Shown, book: journal.Journal) -> Callable[..., None]:
-    """Return a function that writes commands to the journal, and shows each new error once."""
+    """Return a function that writes a command to the journal, and shows each new journal error."""
 
     def note(*command: Any) -> None:
         was = book.problem
@@ -108,7 +109,11 @@ def _noting(viewer: Shown, book: journal.Journal) -> Callable[..., None]:
 
 
 def _announce(address: str, port: int, again: str | None) -> None:
-    """Print the address of the page and how to use it; `again` is "" if there is no journal."""
+    """Print the address of the page and how to use it.
+
+    again: the command that resumes the session; "" prints that there is no journal, and None prints
+    neither.
+    """
     print(f"Open {address}")
     print(f"From another machine: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}")
     if again is not None:

@@ -94,7 +94,7 @@ def run(show: Callable[[], Show], door: Door, announce: Callable[[], None]) -> N
 
 
 async def start(show: Show, door: Door) -> web.AppRunner:
-    """Start a server of the session for pages with the token; `cleanup()` of the result ends it."""
+    """Start a server of the session, and return its runner, whose `cleanup()` ends the server."""
     made = web.Application(middlewares=[_guarded], client_max_size=protocol.MAX_BYTES)
     made.on_response_prepare.append(_add_headers)
     visitors = _Visitors(show, door.token)
@@ -117,7 +117,7 @@ async def _serve(make: Callable[[], Show], door: Door, announce: Callable[[], No
         number = getattr(signal, name, None)
         if number is None or signal.getsignal(number) == signal.SIG_IGN:
             continue  # an ignored signal, such as SIGHUP under `nohup`, stays ignored
-        # Raised on Windows, and outside the main thread.
+        # `add_signal_handler` raises an error on Windows, and outside the main thread.
         with contextlib.suppress(NotImplementedError, RuntimeError):
             loop.add_signal_handler(number, ended.set)
     runner = await start(show, door)
@@ -222,7 +222,7 @@ class _Visitors:
         return made
 
     async def close(self, application: Any) -> None:
-        """Close all pages, with a reason."""
+        """Close the websockets of all pages; the given reason is that the server has ended."""
         closing = [
             made.close(code=WSCloseCode.GOING_AWAY, message=b"the server has ended")
             for made in self._sockets

@@ -55,7 +55,7 @@ class Show:
         self.wake()
 
     def wake(self) -> None:
-        """Wake up `run`, because a page has come, has another size or has drawn its picture."""
+        """Wake up `run`, for example after a page was opened or resized, or has drawn an update."""
         self._wake.set()
 
     def add(self, client: Client) -> None:
@@ -64,7 +64,7 @@ class Show:
         self.wake()
 
     def remove(self, client: Client) -> None:
-        """Remove a page, and tell the viewer that its mouse has left."""
+        """Remove a page, and tell the viewer that the page's mouse has left."""
         self.clients.discard(client)
         self.queue(lambda viewer: viewer.leave())
 
@@ -117,7 +117,7 @@ class Show:
         return running.result()
 
     def _is_stale(self, client: Client) -> bool:
-        """Return whether a page needs a new picture or description, or the end of a job."""
+        """Return whether to send an update: a new picture or description, or the end of a job."""
         frame = client.frame
         if frame is None or client.version != self.version:
             return True
@@ -138,7 +138,7 @@ class Show:
         for command in commands:
             command(viewer)
             self.version += 1
-            if not viewer.is_open:  # one page must not end the session of the others
+            if not viewer.is_open:  # no page may end the session for other pages
                 viewer.stay(self._stays)
         if viewer.tick(seconds):
             self.version += 1

@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def begun(steps: int, seed: int) -> dict[str, Any]:
-    """Return the contents of the results file before the first id has been played."""
+    """Return the contents of a new results file, before any id is played."""
     return {
         "date": datetime.date.today().isoformat(),
         "machine": {"cores": os.cpu_count(), "python": platform.python_version()},

@@ -1,10 +1,10 @@
-"""Record the trajectories of ids with this JAX, and compare two records bit by bit.
+"""Record the trajectories of ids with the installed JAX, and compare two records bit by bit.
 
     python tests/proofs/reproducibility.py record FOLDER [ID ...]    one id of each class
     python tests/proofs/reproducibility.py compare FOLDER OTHER
 
 A record has every array of a reset and of 256 steps, for eight seeds: states, observations, rewards
-and ends. The golden traces use the first three seeds, and `record` checks them too. Set
+and ends of episodes. The golden traces use the first three seeds, and `record` checks them too. Set
 `JAX_ENABLE_X64`, `JAX_PLATFORMS` and so on in the environment. With several devices, the seeds are
 one batch that is divided among them.
 """

@@ -1,4 +1,4 @@
-"""Tests of the command `fuzzing.py`: it saves results by id, continues, and refuses other files."""
+"""Tests of the command `fuzzing.py`: it saves results, continues them, and refuses other runs."""
 
 import json
 
@@ -18,7 +18,7 @@ def test_it_counts_keeps_and_goes_on(tmp_path, capsys):
     found = json.loads(out.read_text())
     assert list(found["ids"]) == [ID] and found["ids"][ID]["broken"] == {}
     assert found["steps"] == found["ids"][ID]["steps"] > 1 and found["broken"] == 0
-    assert fuzzing.main(asked) == 0  # nothing is left to do
+    assert fuzzing.main(asked) == 0  # all steps are done already
     assert json.loads(out.read_text()) == found
     assert capsys.readouterr().out.count(f"1/1 {ID}") == 1
     assert fuzzing.main([*asked, "--seed", "1"]) == 2

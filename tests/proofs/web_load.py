@@ -1,9 +1,9 @@
 """Load a server of `--web` with several pages, and measure its memory and traffic.
 
 `python tests/proofs/web_load.py --minutes 10 --pages 8` watches random play at 60 steps per second.
-Of the pages, one answers only once per second, and one leaves and comes back every 5 seconds. It
-prints a line per minute and fails if the server's memory grows by more than `MOST_GROWTH` after the
-first minute.
+One of the pages answers only once per second; another one leaves and comes back every 5 seconds.
+The command prints a line per minute, and fails if the server's memory grows by more than
+`MOST_GROWTH` after the first minute.
 """
 
 import argparse
@@ -26,7 +26,8 @@ from paging import Page  # noqa: E402
 # (width, height) of the pages in pixels, used in turn.
 SIZES = ((1280, 740), (880, 620), (390, 620))
 MOST_GROWTH = 96 * 2**20  # allowed growth in bytes; the history alone may take 64 MiB
-SLOW, BACK = 1.0, 5.0  # seconds between answers of the slow page, and after which page 1 reconnects
+# Seconds between two answers of the slow page, and between two connections of page 1.
+SLOW, BACK = 1.0, 5.0
 
 
 def main() -> int:
@@ -51,10 +52,10 @@ def main() -> int:
 
 
 async def _load(address: str, process: int, minutes: float, pages: int) -> int:
-    # Number of pictures and of bytes that each page received.
+    # Entry i: [number of pictures, number of bytes] that page i has received.
     counts = [[0, 0] for _ in range(pages)]
     tasks = [asyncio.ensure_future(_page(address, i, counts[i])) for i in range(pages)]
-    while not all(pictures for pictures, _ in counts):  # until then, the session compiles
+    while not all(pictures for pictures, _ in counts):  # wait while the session compiles
         await asyncio.sleep(0.1)
         for task in tasks:
             if task.done():
@@ -87,7 +88,7 @@ async def _load(address: str, process: int, minutes: float, pages: int) -> int:
 async def _page(address: str, index: int, counts: list[int]) -> None:
     """Receive and confirm pictures; page 0 is slow, page 1 leaves and comes back.
 
-    `counts` is updated: the number of pictures, and of bytes received.
+    Adds the numbers of received pictures and bytes to the two entries of `counts`.
     """
     origin, there = address.split("/?")[0], address.replace("/?", "/session?")
     async with aiohttp.ClientSession() as http:

@@ -117,7 +117,7 @@ class Browser:
     async def open(
         self, address: str, width: int = 1280, height: int = 800, ratio: float = 1, phone=False
     ) -> Page:
-        """Open a page with a viewport of this size; `phone` has a touch screen and no mouse."""
+        """Open a page with a viewport of `width` x `height`; `phone`: emulate a phone."""
         async with self._session.put(f"{self._address}/json/new?about:blank") as answer:
             target = await answer.json(content_type=None)
         socket = await self._session.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=0)

@@ -41,7 +41,7 @@ def beyond(cell: Cell, step: Cell, times: int = 1) -> Cell:
 class Player:
     """Player that presses keys of a controller.
 
-    Each method that is named by a verb presses one key or returns False.
+    Each method whose name is a verb presses one key or returns False.
     """
 
     def __init__(self, controller: Controller) -> None:
@@ -140,7 +140,7 @@ class Player:
         return BRIDGE if block == Block.WATER and self.has["stone"] >= 3 else 0
 
     def act_on(self, goals: Collection[Cell]) -> bool:
-        """Press the next key towards one of the cells `goals`, or DO in front of it.
+        """Press the next key towards one of the cells `goals`, or DO if the player faces one.
 
         Returns False if no path leads to a goal.
         """
@@ -163,7 +163,7 @@ class Player:
         return self.press("r" if over_water else "space")
 
     def place(self, key: str, on: Collection[Block]) -> bool:
-        """Press `key` to place an object if the block ahead is in `on`; else go to a free cell."""
+        """Press `key` to place an object if the block ahead is in `on`; else step aside."""
         cell = beyond(self.at, self.ahead)
         if self.block(cell) in on and cell not in self.taken:
             return self.press(key)
@@ -320,7 +320,7 @@ class Player:
         return dict.fromkeys(("wood", "stone", "coal", "iron"), count)
 
     def gather(self, **wanted: int) -> bool:
-        """Press the next key to gather the first item of `wanted` of which there are too few."""
+        """Press the next key to gather the first item that the player has too few of."""
         blocks = {"wood": Block.TREE}
         return any(
             self.has[name] < count

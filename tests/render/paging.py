@@ -1,4 +1,4 @@
-"""Helpers of the tests of `--web`: serve a session, and a page without a browser."""
+"""Helpers of the tests of `--web`: serve a session, and act as a page without a browser."""
 
 import asyncio
 import contextlib

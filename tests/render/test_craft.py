@@ -86,7 +86,7 @@ def test_a_session_stores_achievements(playing):
 
 
 def achieving(controller: Controller, *numbers: int) -> Controller:
-    """Take four steps, and add achievements to the last entry of the history."""
+    """Take four steps; mark the achievements with these indices as earned by the last step."""
     for key in ["a", "a", "a", "a"]:
         controller.press(key)
     session = controller.session

@@ -95,7 +95,7 @@ def test_messages_of_the_editor():
 
 
 class Book:
-    """A journal and the viewer that writes it; `again` returns a viewer with its changes."""
+    """A journal and its viewer; `again` returns a new viewer with the journal's changes."""
 
     def __init__(self, view: EditView, path) -> None:
         self.view, self.path = view, path

@@ -172,7 +172,7 @@ def test_levels_with_other_numbers_of_objects_share_a_program():
 
 
 def _without(level, count):
-    """Return the grid of a level without `count` objects that its mission does not name."""
+    """Return the grid of a level, minus `count` objects that its mission does not name."""
     grid = np.array(level.grid)
     target = int(level.task) & 0xFF
     others = np.argwhere(((grid & 15 == 5) | (grid & 15 == 6)) & (grid != target))

@@ -1,4 +1,4 @@
-"""Tests of `jaxenvs.render` and `jaxenvs.animate`: every accepted form of states, errors."""
+"""Tests of `jaxenvs.render` and `jaxenvs.animate`: all accepted types of states, and errors."""
 
 import base64
 import importlib
@@ -87,7 +87,7 @@ def test_the_package_is_callable_and_importable():
 def test_pictures_and_replays_need_only_the_core_packages(played, monkeypatch, tmp_path):
     env, states = played
     for name in ("PIL", "imageio", "imageio_ffmpeg", "pygame"):
-        # Makes `import` fail, as if the package were not installed.
+        # None makes `import` fail, as if the package were not installed.
         monkeypatch.setitem(sys.modules, name, None)
     assert jaxenvs.render(env, at(states, 0))._repr_png_()[1:4] == b"PNG"
     assert jaxenvs.animate(env, states, tmp_path / "a.html").stat().st_size > 5_000

@@ -14,7 +14,7 @@ from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 
-# The smallest id of each class of puzzles, and two more ids whose actions differ.
+# The smallest id of each class of puzzles, and two more ids of these classes with other actions.
 IDS = [ids[0] for ids in jaxenvs.registry.classes("Puzzle").values()]
 IDS += ["Puzzle-Cube-2x2-v0", "Puzzle-Sudoku-v0"]
 
@@ -222,9 +222,9 @@ def test_a_tour_draws_its_route():
     env = jaxenvs.make("Puzzle-TSP-10-v0", cities=4)
     session = Session(env, RANDOM, 2)
     plain = frames.board_painter(env, 16)(session.now.state)
-    np.testing.assert_array_equal(boards.pictures(session, 16), plain)  # no step has been made yet
+    np.testing.assert_array_equal(boards.pictures(session, 16), plain)  # there is no route yet
     lengths = []
-    for city in (2, 2, 1, 3):  # the second step changes nothing; the last one also closes the tour
+    for city in (2, 2, 1, 3):  # the second 2 changes nothing; the last step also closes the tour
         session.act(city)
         plain = frames.board_painter(env, 16)(session.now.state)
         drawn = boards.pictures(session, 16)

@@ -98,14 +98,14 @@ def test_an_episode_ends_and_the_next_one_begins():
     s = play(session(pilot=None), TO_GOAL)
     assert s.is_over() and s.now.terminated[0] and not s.now.truncated[0]
     assert s.now.score[0] == s.now.reward[0] == pytest.approx(1 - 0.9 * 5 / 100)
-    # After the end only `new_level` continues.
+    # After the end of an episode, `act` does nothing; only `new_level` continues.
     assert not s.act(Action.FORWARD) and len(s.history) == 6
     s.new_level()
     assert s.now.action[0] == NO_ACTION and s.now.score[0] == 0 and s.now.reward[0] == 0
     assert s.now.episode[0] == 1 and s.now.finished[0] == 1
     assert s.now.total[0] == pytest.approx(1 - 0.9 * 5 / 100)
     s.seek(s.cursor - 1)
-    assert s.is_over()  # one step back is the end of the first episode
+    assert s.is_over()  # the time step before is the end of the first episode
 
 
 def test_the_pilot_begins_the_next_episode_by_itself():

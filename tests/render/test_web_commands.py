@@ -191,7 +191,7 @@ def ended(process: subprocess.Popen) -> str:
 
 
 async def visited(address: str, *keys: str, shows: str) -> np.ndarray:
-    """Open a page and press keys; return its picture once the position that it shows is `shows`."""
+    """Open a page and press keys; return its picture once the page shows the position `shows`."""
     origin = address.split("/?")[0]
     there = {"url": address.replace("/?", "/session?"), "headers": {"Origin": origin}}
     async with (

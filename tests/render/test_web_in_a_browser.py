@@ -132,8 +132,8 @@ def test_a_phone_plays_by_touch(tmp_path):
     browsed(tmp_path, test)
 
 
-# JavaScript that moves the mouse, releases, moves and leaves at once. It returns the names of the
-# messages that are sent, in order.
+# JavaScript that sends four events at once: the mouse moves, releases its button, moves again and
+# leaves the canvas. The script returns the names of the messages that the page sends, in order.
 MOUSE = """new Promise(resolve => {
   const seen = [], send = (...message) => seen.push(message[0]);
   const made = new Viewer(document.createElement("div"), {send, tell() {}, fails() {}});
@@ -145,9 +145,9 @@ MOUSE = """new Promise(resolve => {
 
 
 def test_the_mouse_is_where_it_was_last_seen(tmp_path):
-    """A page sends the mouse's last position before it sends that the button was released.
+    """A page sends the mouse's latest position before it reports a released button.
 
-    The last position is also sent before the page sends that the mouse has left.
+    The page does the same before it reports that the mouse has left the canvas.
     """
 
     async def test(b: Browser, there: Served) -> None:

@@ -248,7 +248,7 @@ def test_strangers_stay_outside():
         known = f"/?token={there.door.token}"
         assert await status(there, known) == 200
         assert await status(there, known, Host=f"localhost:{there.door.port}") == 200
-        # The host name at the end of an SSH tunnel.
+        # A browser sends this Host header through an SSH tunnel.
         assert await status(there, known, Host="[::1]:9000") == 200
         for path in ("/", "/?token=", "/?token=%ff", f"{known}x", "/saved", "/session"):
             assert await status(there, path) == 403, path

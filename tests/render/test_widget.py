@@ -42,7 +42,7 @@ sent: queue.Queue = queue.Queue()
 
 
 class View:
-    """A view of a widget without a notebook."""
+    """Stand-in for a view (an output) of the widget in a notebook."""
 
     def __init__(self, made: widget.PlayerWidget, name: str, size=SIZE) -> None:
         self.widget, self.name = made, name

@@ -130,7 +130,7 @@ def moved(todo, priorities, batch):
 def test_the_open_list_finds_ranges_that_order_its_entries(width):
     """The open list must find good ranges for priorities over nine orders of magnitude.
 
-    The initial ranges are bad.
+    The initial ranges do not fit these priorities.
     """
     rng, batch = np.random.default_rng(3), 64
     priorities = jnp.asarray(10 ** rng.uniform(-3, 6, 64 * batch), jnp.float32)
@@ -152,6 +152,6 @@ def test_the_open_list_finds_ranges_that_order_its_entries(width):
     rank = np.argsort(np.argsort(np.asarray(priorities)))[left]
     displaced = np.abs(
         rank - np.arange(len(rank))
-    )  # in random order, the mean would be a third of len(rank)
+    )  # if entries left in random order, the mean would be len(rank) / 3
     assert displaced.mean() < len(rank) / 10 and 0 < changes < 16
     assert int(todo.used) == 0, "and all pages are free again"

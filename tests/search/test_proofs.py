@@ -1,7 +1,7 @@
 """Tests that proofs and bounds of searches are true, by comparison with exact costs.
 
-The default run takes a few hundred random graphs; `pytest -m slow tests/search/test_proofs.py -s`
-takes 4,096 for each of eighteen settings.
+The default run uses a few hundred random graphs; `pytest -m slow tests/search/test_proofs.py -s`
+uses 4,096 for each of eighteen settings.
 """
 
 import functools
@@ -74,7 +74,7 @@ TWO = (
 
 @pytest.mark.full
 def test_a_cheaper_meeting_is_not_proven_away_by_one_side_alone():
-    """Test two graphs with admissible but inconsistent heuristics, also with reversed actions."""
+    """Test two graphs with admissible, inconsistent heuristics, in both orders of the actions."""
     levels = []
     for successors, bound, start, goal in (ONE, TWO):
         for turned in (successors, [to[::-1] for to in successors]):

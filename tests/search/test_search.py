@@ -155,7 +155,7 @@ def test_a_budget_that_ends_gives_the_nearest_board_and_a_bound():
 def test_a_level_without_a_solution_is_said_to_have_none():
     """A board with two exchanged tiles is unsolvable: the search examines all 181,440 boards.
 
-    `level` would refuse such a board.
+    The test changes the goal itself, because the puzzle's `level` refuses such boards.
     """
     board = EIGHT.goal(())
     swapped = board.at[0].set(board[0] ^ np.uint32(0x3 | 0x3 << 4))  # exchanges the tiles 1 and 2

@@ -9,7 +9,7 @@ from jaxenvs import cli
 
 TILES = "1 2 3\n4 5 6\n. 7 8\n"
 FAST = ["--batch-size", "64", "--node-budget", "20000"]
-# All tests with 3x3 tiles use these options, so that the program is compiled once.
+# Most tests of the 3x3 sliding-tile puzzle use these options, so that they share a compilation.
 PROVEN = ["--terminate", "optimal", *FAST]
 
 
