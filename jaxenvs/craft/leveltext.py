@@ -20,7 +20,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..core.checks import counted, suggestion
-from ..core.env import State
 from ..levels import cells
 from ..levels.blocks import Block as Text
 from ..levels.blocks import Header
@@ -75,7 +74,7 @@ def read(env: CraftEnv, block: Text, *, strict: bool) -> Any:
 def write(env: CraftEnv, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the headers (name, value) and the picture's rows of a level or state."""
     value = jax.device_get(value)
-    if isinstance(value, State):
+    if isinstance(value, CraftState):
         grid, headers = np.asarray(value.map), _state_lines(env, value)
     else:
         grid, headers = _level_cells(env, value), _level_lines(env, value)
@@ -465,7 +464,7 @@ def _state(
     floors = {number: _with_things(env, block, world, number) for number, world in floors.items()}
     world = floors.pop(None)._replace(**nested(values), earned=_earned(rules, block, start))
     world = world._replace(plants=_plants(env, block, start.plants))
-    more = {}
+    more: dict[str, Any] = {}
     if rules.is_full:
         words = [jnp.stack(floor_words(rules, stored)) for _, stored in sorted(floors.items())]
         kept = begun.light if env.obs != "pixels" else light
