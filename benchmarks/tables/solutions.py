@@ -1,7 +1,9 @@
 """Tables about shortest plans: proofs by id, and BabyAI's bot compared with the optimum."""
 
-from .registry import RESULTS, of_rows
-from .text import Column, fixed, of, whole
+from typing import Any
+
+from .registry import RESULTS, of_rows, table
+from .text import Column, Table, fixed, of, tabulated, whole
 
 OPTIMA: dict[str, Column] = {
     "id": lambda row: f"`{row['env_id']}`",
@@ -22,3 +24,21 @@ BOT: dict[str, Column] = {
     "equal": of("equal", whole),
 }
 of_rows("bot", f"{RESULTS}/bot.json", BOT)
+SLOW = 100  # seconds; the page lists ids whose search took longer
+
+
+@table("optima", f"{RESULTS}/optima.json")
+def optima(found: Any) -> Table:
+    """Return the ids with an unproven level or a slow search, and the number of all ids."""
+    rows = found["rows"]
+    whole_ids = sum(row["proven"] == row["levels"] for row in rows)
+    shown = [row for row in rows if row["proven"] < row["levels"] or row["seconds"] > SLOW]
+    columns = {**OPTIMA, "states per level": of("states", whole)}
+    count = max(row["levels"] for row in rows)
+    note = (
+        f"All {count} levels are proven for {whole_ids} of {len(rows)} measured ids. The table "
+        f"lists the other ids, and those whose search took over {SLOW} seconds "
+        f"({found['date'][:10]}, one core of an {found['processor']} next to other jobs, Python "
+        f"{found['versions']['python']}, jax {found['versions']['jax']}, with compilation)."
+    )
+    return tabulated(shown, columns)._replace(note=note)
