@@ -18,8 +18,8 @@ from . import drawing, png
 from .env import Env
 
 SIDE, LARGEST = 192, 512  # desired and maximum length of the picture's longer side, in pixels
-# Seconds to wait for the picture. After that, the summary has no picture, but a thread finishes
-# drawing it, for the next time that the notebook shows the environment.
+# Seconds to wait for the picture. If drawing takes longer, the summary has no picture, but a thread
+# finishes the picture. The notebook shows it when the summary is displayed again.
 PATIENCE = 5.0
 # Maximum number of characters of a value, and maximum number of rows of the table.
 LETTERS, ROWS = 200, 24

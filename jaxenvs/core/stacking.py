@@ -12,10 +12,10 @@ from jaxtyping import Array
 def stacked(values: Sequence[Any]) -> Array:
     """Stack scalars of one dtype into a vector, as `jnp.stack` does.
 
-    Under `vmap`, the result has one row per environment. First a matrix with one row per scalar is
-    written, then it is transposed. If the result were written directly, neighbouring GPU threads
-    would compute different scalars of one environment. XLA selects the scalar by a branch, so the
-    threads of a warp would run all branches one after another.
+    Under `vmap`, the result has one row per environment. A matrix with one row per scalar is
+    written first, and then transposed. Written directly, the result would be slow on a GPU:
+    neighbouring threads would compute different scalars, XLA would select the scalar by a branch,
+    and the threads of a warp would run all branches one after another.
     """
     return _alone([jnp.asarray(value) for value in values])
 

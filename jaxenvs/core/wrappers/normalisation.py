@@ -143,10 +143,12 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
     """Divides rewards by the running standard deviation of discounted returns.
 
     The mean is not subtracted. `gamma` is the learner's discount; `shared` and
-    `update_running_mean` are explained in `NormalizeObservation`. Deliberate difference from
-    Gymnasium's `NormalizeReward`: in the step that terminates an episode, the discounted return
-    includes all rewards of this episode, and the next episode starts at 0. Gymnasium's wrapper
-    drops the earlier rewards in that step and carries the step's reward into the next episode.
+    `update_running_mean` are explained in `NormalizeObservation`.
+
+    Deliberate difference from Gymnasium's `NormalizeReward`, in the step that terminates an
+    episode: here the discounted return includes all rewards of the episode, and starts at 0 in the
+    next episode. In Gymnasium it includes only the reward of this step, and starts the next episode
+    with this reward.
     """
 
     gamma: float = 0.99
@@ -184,9 +186,9 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
 def refuse_shared(env: Env, where: str, advice: str) -> None:
     """Raise `ValueError` if one of the wrappers in `env` has `shared=True`.
 
-    `ActionRepeat`, and `make_vec` with `autoreset="next_step"`, call this function, because some
-    environments of their batches make no step while others do. Shared statistics would include the
-    environments that make no step.
+    `ActionRepeat`, and `make_vec` with `autoreset="next_step"`, call this function. In their
+    batches, some environments make no real step while others do, but shared statistics would
+    include all of them.
     """
     while isinstance(env, Wrapper):
         if isinstance(env, (NormalizeObservation, NormalizeReward)) and env.shared:

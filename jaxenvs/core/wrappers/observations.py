@@ -132,8 +132,7 @@ def map_obs(change: Any, space: Space, obs: PyTree[Array]) -> PyTree[Array]:
 def _counts(box: Box) -> list[int]:
     """Return the number of possible values of each entry along the last axis of a space.
 
-    If an entry has different numbers at different indices of the other axes, return the largest
-    number.
+    If the number differs along the other axes, return the largest.
     """
     span = np.atleast_1d(box.high.astype(np.int64) - box.low.astype(np.int64) + 1)
     return span.reshape(-1, span.shape[-1]).max(axis=0).tolist()

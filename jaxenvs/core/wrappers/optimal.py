@@ -94,10 +94,11 @@ class OptimalInInfo(Wrapper):
     """Adds `info["optimal"]`: the fewest steps from the state after a step to success, int32.
 
     The value is 0 after success, and -1 if success has become impossible. The time limit is
-    ignored. Use the value for shaped rewards, or to compare a policy with shortest plans. The
-    table, made by `jaxenvs.levels.distances`, must contain the levels that are played, so wrap the
-    environment that `levels.from_levels` returns. The table is valid for the default params:
-    another time limit is allowed, another task of XLand is not.
+    ignored. Use the value for shaped rewards, or to compare a policy with shortest plans.
+
+    The table, made by `jaxenvs.levels.distances`, must contain the levels that are played.
+    Therefore wrap the environment that `levels.from_levels` returns. The table is valid for the
+    default params. A different time limit is allowed, but a different task of XLand is not.
     """
 
     distances: DistanceTable
