@@ -106,9 +106,9 @@ class SB3VecEnv(VecEnv):
         return self.batch.render() or [None] * self.num_envs
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return an attribute for each environment.
+        """Return the value of an attribute for each environment.
 
-        The attribute is a param, or an attribute that all environments share, such as `metadata`.
+        `attr_name` names a param, or an attribute that all environments share, such as `metadata`.
         """
         rows = list(self._get_indices(indices))
         if attr_name == MASKS:
@@ -154,8 +154,9 @@ class SB3VecEnv(VecEnv):
     ) -> list[Any]:
         """Call a method of the environment once per selected environment; return the results.
 
-        If the method has parameters `state` and `params` and the caller does not pass them, the
-        selected environment's state and params are passed.
+        If the method has a parameter `state` that the caller does not pass, it gets the state of
+        the selected environment. The same holds for `params`, in a method with the parameter
+        `state`.
         """
         rows = list(self._get_indices(indices))
         if method_name == MASKS:

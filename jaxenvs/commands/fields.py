@@ -100,7 +100,7 @@ def _with_levels(argv: Iterable[str]) -> Iterator[str]:
 def _gathered(argv: Iterable[str], flag: str) -> list[str]:
     rest: list[str] = []
     pairs: list[str] = []
-    needed = allowed = False  # whether the next argument must be a pair, and whether it may be one
+    needed = allowed = False  # `needed`: the next argument must be a pair; `allowed`: it may be one
     for argument in argv:
         if argument == flag:
             needed = allowed = True

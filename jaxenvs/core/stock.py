@@ -129,7 +129,7 @@ class Ring(NamedTuple):
         return trip.rows, _packed(trip, now)
 
     def _check(self, stock: Stock) -> None:
-        """Raise `ValueError` if the ring in a state differs in length from this batch's ring."""
+        """Raise `ValueError` if `stock`, a part of the batch's state, has a wrong length."""
         rows = jax.tree.leaves(stock.states)[0].shape[0]
         if rows != self.size + self.chunk:
             raise ValueError(
