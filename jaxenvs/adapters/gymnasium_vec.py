@@ -42,7 +42,7 @@ MODES = {
     AutoresetMode.NEXT_STEP: "next_step",
     AutoresetMode.DISABLED: "none",
 }
-# Entries of `make_vec`'s info that are removed; `_final` adds the entries that Gymnasium has.
+# Entries of `make_vec`'s info that are removed; `_final` adds entries in Gymnasium's form instead.
 FINAL = ("final_obs", "final_mask")
 Mask = Bool[np.ndarray, " num_envs"]
 

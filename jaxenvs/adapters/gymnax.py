@@ -70,8 +70,9 @@ class GymnaxEnv(environment.Environment):
     def step(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
         """Advance by an action and restart the episode if it is done.
 
-        Returns obs, state, reward, terminated, truncated and info. `info["final_observation"]` is
-        the observation before a restart; without `auto_reset`, it equals `obs`.
+        Returns obs, state, reward, terminated, truncated and info. `obs` and `state` are those
+        after a restart, and `info["final_observation"]` is the observation before it. Without a
+        restart, `final_observation` equals `obs`.
         """
         step = self._step(key, state, action, params)
         return step.obs, step.state, step.reward, step.terminated, step.truncated, step.info
@@ -95,7 +96,10 @@ class GymnaxEnv(environment.Environment):
         return self.observe(key, state, None, params)
 
     def is_truncated(self, state: Any, params: Any = None) -> Bool[Array, ""]:
-        """Return whether the time limit is reached, even if the last step also terminated."""
+        """Return whether the time limit is reached.
+
+        The result is true even if the last step also terminated the episode.
+        """
         params = self.env.checked_params(params, "is_truncated")
         return jnp.asarray(state.time >= self.env.time_limit(state, params))
 

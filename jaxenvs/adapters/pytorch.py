@@ -158,12 +158,12 @@ def to_torch_vec(
     `device` is "cpu", "cuda", "cuda:1", a `torch.device` or a device of JAX, on which both packages
     run; by default JAX's default device. `autoreset` and `reset_source` are explained in
     `VectorEnv`. Leaves of `params` may have a leading axis of `num_envs`. `check_actions` compares
-    every action with the action space, for which a GPU must finish its work. `fields` are arguments
-    of `jaxenvs.make`, for an id.
+    every action with the action space, for which the host must wait for the GPU. `fields` are
+    arguments of `jaxenvs.make`, for an id.
 
     Tensors share memory with JAX, but belong to the caller alone: no later step overwrites them,
-    and a change in place changes no state. Raises the errors of `make_vec`, and `ValueError` for a
-    device that JAX or PyTorch cannot use.
+    and changing them in place does not change the state. Raises the errors of `make_vec`, and
+    `ValueError` for a device that JAX or PyTorch cannot use.
     """
     return TorchVectorEnv(
         env,

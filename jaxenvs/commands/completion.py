@@ -1,10 +1,10 @@
 """`jaxenvs --completion SHELL`: print a script with which a shell completes `jaxenvs` commands.
 
-The script completes commands, ids and options. It contains the commands and options, taken from the
-output of each `--help`, so print it again after an update. Ids are cached in a file in
-`~/.cache/jaxenvs`. After a package is installed, which may register ids, the first TAB rewrites
-that file; other TABs start no Python. If the file cannot be written, the script completes the ids
-that existed when it was printed.
+The script completes commands, ids and options. The commands and options are taken from the output
+of each `--help` when the script is printed, so print it again after an update. Ids are cached in a
+file in `~/.cache/jaxenvs`. An installed package may register ids, so the first TAB after an
+installation rewrites this file; other TABs start no Python. If the file cannot be written, the
+script completes the ids that existed when it was printed.
 
 The scripts are written here because shtab and tyro lack features that users need. shtab 1.13
 completes neither `--option=value` in bash and zsh, nor a folder at a position that also takes an

@@ -77,7 +77,8 @@ def gathered(argv: Iterable[str], levels: bool = False) -> list[str]:
     levels: whether the command has the option `--levels FILE`, which becomes `--set levels=FILE`.
 
     The new arguments end with one `--param` and all its pairs, then one `--set` and all its pairs.
-    So the arguments `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1 --set=b=2` become equal.
+    The result is therefore the same for `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1
+    --set=b=2`.
     """
     return _gathered(_gathered(_with_levels(argv) if levels else argv, PARAM), FLAG)
 
@@ -93,7 +94,7 @@ def _with_levels(argv: Iterable[str]) -> Iterator[str]:
         path = path if equals else next(arguments, "")
         if path and (equals or not path.startswith("-")):
             yield from (FLAG, written("levels", path))
-        else:  # the parser of the command reports that the file is missing
+        else:  # no file follows `--levels`; the command's parser reports this mistake
             yield from filter(None, (LEVELS, path))
 
 

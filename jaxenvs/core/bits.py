@@ -19,7 +19,7 @@ from .settle import settled
 
 
 def join(*fields: tuple[ArrayLike, int]) -> Int32[Array, "*batch"]:
-    """Return fields (value, number of bits) packed into one int32.
+    """Pack fields (value, number of bits) into one int32.
 
     The first field takes the lowest bits.
     """
@@ -99,7 +99,7 @@ def words_for(count: int, bits: int) -> int:
 def pack(
     values: UInt8[Array, " count"] | UInt32[Array, " count"], bits: int
 ) -> UInt32[Array, " words"]:
-    """Return values of `bits` bits each packed into 32-bit words.
+    """Pack values of `bits` bits each into 32-bit words.
 
     The first value takes the lowest bits of the first word.
     """
@@ -117,7 +117,7 @@ def pack(
 def unpack(
     words: UInt32[Array, " words"], count: int, bits: int, dtype: DTypeLike = jnp.uint8
 ) -> UInt8[Array, " {count}"] | UInt32[Array, " {count}"]:
-    """Return the `count` values of `bits` bits each that `pack` packed into `words`."""
+    """Return the `count` values, of `bits` bits each, that `pack` packed into `words`."""
     per_word = 32 // bits
     index = np.arange(count)
     shift = (index % per_word * bits).astype(np.uint32)

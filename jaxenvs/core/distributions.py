@@ -160,10 +160,10 @@ class TanhGaussian:
     def log_prob(
         self, outputs: Float[Array, "*batch outputs"], drawn: Array
     ) -> Float32[Array, "*batch"]:
-        """Return the log-density of the action that each sample becomes.
+        """Return the log-density of each action, given the sample from which `action` computes it.
 
-        This is the Gaussian's log-density minus the log of the derivative of `action` (change of
-        variables).
+        It is the Gaussian's log-density of the sample minus the log of the derivative of `action`
+        (change of variables).
         """
         mean, deviation = self.moments(outputs)
         normal = -0.5 * jnp.square((drawn - mean) / deviation) - jnp.log(deviation)

@@ -64,8 +64,9 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
 
     An author subclasses it, declares settings as annotated fields (every subclass becomes a frozen
     dataclass) and writes the abstract members; `make` fails if one is missing. `step` counts
-    `time`, applies the time limit, casts dtypes and checks its arguments. Members for players,
-    learners, batches and comparison with other packages have defaults, see `jaxenvs.core.parts`.
+    `time`, applies the time limit, casts dtypes and checks its arguments. The members in
+    `jaxenvs.core.parts`, for players, learners, batches, levels as text and comparison with other
+    packages, have defaults.
     """
 
     # maximum number of candidate levels that a reset draws; above 1 if `accepts` can reject one
@@ -200,7 +201,7 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
 
     @eager.compiled
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
-        """Advance the episode by one action; never begins a new episode.
+        """Advance the episode by one action; never begin a new episode.
 
         An action outside `action_space` is clipped into it and sets `info["invalid_action"]`. A
         key, state or action of the wrong shape or dtype raises `TypeError` while tracing.

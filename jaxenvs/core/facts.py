@@ -20,10 +20,14 @@ Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]
 class Fact(NamedTuple):
     """One fact about a state: something that the agent has or knows.
 
-    `kind` sets how a panel shows the fact. `text` is the label with the value. `sentence` is text
-    that needs no label. `bar` is a bar filled to `amount` of `most`. `count` is an icon with the
-    number `amount`. `clock` is a dial, where `amount` is the fraction of the day that has passed
-    since noon. `icon` is a picture of the object that `value` names.
+    `kind` sets how a panel shows the fact:
+
+    - text: the label and the value.
+    - sentence: text that needs no label.
+    - bar: a bar filled to `amount` of `most`.
+    - count: an icon with the number `amount`.
+    - clock: a dial; `amount` is the fraction of the day that has passed since noon.
+    - icon: a picture of the object that `value` names.
     """
 
     label: str

@@ -134,9 +134,9 @@ AGENT = (  # the agent facing right: a dark arrow with a white arrow inside
 def sheet(looks: Iterable[Look], num_codes: int, size: int) -> np.ndarray:
     """Paint all sprites of a family, uint8 (2 * NUM_AGENTS * num_codes, size, size, 3).
 
-    The first axis joins three indices, in this order: sight (0 out of sight, 1 in sight), agent (0
-    without an agent, else 1 + the agent's direction) and tile byte. Tile bytes without a look, and
-    agents on tiles that they cannot enter, are magenta chequerboards.
+    The first axis flattens three axes: sight (0 out of sight, 1 in sight), agent (0 without an
+    agent, else 1 + the agent's direction) and tile byte. The sprite is a magenta chequerboard for a
+    tile byte without a look, and for an agent on a tile that it cannot enter.
     """
     nothing = np.zeros((size, size, 3))
     unknown = _paint(nothing, UNKNOWN)

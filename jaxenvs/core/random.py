@@ -106,7 +106,7 @@ def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
 
 
 def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:
-    """Return a uniform random permutation: the rank of each uint32 among all of them.
+    """Return a uniform random permutation: the rank of each entry of `word` among all entries.
 
     The ranks are computed by n * n comparisons, which XLA fuses into one kernel, and not by a sort.
     """

@@ -37,9 +37,9 @@ def _over_scalars(axis_size: int, batched: Any, values: list[Any]) -> tuple[Arra
 @jax.custom_batching.custom_vmap
 def _by_columns(columns: list[Array]) -> Array:
     """Stack vectors as columns of a matrix: stack them as rows, then transpose."""
-    # The barriers make XLA launch two kernels, one for all scalars and one for the transposition.
-    # Without the layout constraints XLA would store the stack in the memory order of its transpose,
-    # the order that is slow to write.
+    # The barriers make XLA launch two kernels: one for all scalars and one for the transposition.
+    # The layout constraints make XLA store the stack with one row per scalar. Otherwise XLA would
+    # store the transpose, which is slow to write.
     rows = _row_major(jax.lax.optimization_barrier(_row_major(jnp.stack(columns))))
     return _row_major(jax.lax.optimization_barrier(_row_major(rows.T)))
 

@@ -100,8 +100,8 @@ class Starts(NamedTuple):
     ) -> tuple[Any, Bool[Array, " rows"]]:
         """Draw one candidate level per key; return the levels and the mask of accepted ones.
 
-        `number` has the index of each key's candidate. The last candidate that `level_budget`
-        allows is always accepted.
+        Entry i of `number` is the index of the candidate, within its reset, that is drawn with key
+        i. The last candidate that `level_budget` allows is always accepted.
         """
         levels = jax.vmap(self.env.candidate, in_axes=(0, 0, self.axes))(keys, number, params)
         if self.env.level_budget == 1:

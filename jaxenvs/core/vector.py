@@ -422,7 +422,8 @@ def _arrays(action: Any) -> Any:
 def _blank(stepped: Step, ended: Bool[Array, " num_envs"]) -> Step:
     """Clear the results of the environments that this step only restarts (mask `ended`).
 
-    Their reward becomes zero, their done flags false and all entries of their info zero.
+    For these environments, the reward and all entries of the info become zero, and `terminated` and
+    `truncated` become false.
     """
 
     def zero(leaf: Array) -> Array:

@@ -246,7 +246,7 @@ def refuse_self_resetting(env: Env, where: str, advice: str) -> None:
 def _needs_names(cls: type) -> bool:
     """Return whether a required field of a wrapper class comes after an optional one.
 
-    A dataclass with such fields must be keyword-only.
+    Python forbids this order in a dataclass unless the fields are keyword-only.
     """
     bases = [base for base in reversed(cls.__mro__[1:]) if dataclasses.is_dataclass(base)]
     fields = [field for base in bases for field in dataclasses.fields(base) if not field.kw_only]

@@ -46,7 +46,7 @@ def save(
 ) -> None:
     """Write levels to a file that `load` can read; an `Entry` keeps its params and notes.
 
-    env: environment of the levels; None: the environment of the entries' ids.
+    env: environment of the levels; None: each level must be an `Entry` with an id.
     """
     entries = [level if isinstance(level, Entry) else Entry(level) for level in levels]
     id, params = ("", {}) if env is None else id_of(env)

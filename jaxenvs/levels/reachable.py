@@ -86,7 +86,10 @@ class _Search:
         self.wins: list[Int[np.ndarray, " wins"]] = []
 
     def add(self, words: UInt32[np.ndarray, "n words"], states: Any) -> Int[np.ndarray, " n"]:
-        """Return the index of each state in order of discovery; append new states to `front`."""
+        """Append new states to `front`; return the index of each state.
+
+        States are indexed in order of discovery.
+        """
         rows = np.ascontiguousarray(words).view(f"V{words.shape[1] * 4}")[:, 0]
         unique, place, index = np.unique(rows, return_index=True, return_inverse=True)
         new = [i for i, row in enumerate(unique) if row.tobytes() not in self.number]

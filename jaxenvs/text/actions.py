@@ -55,11 +55,11 @@ def parse_action(env: Env, text: str, legal: Any = None) -> Any:
     """Return the action that a text names: an int, or an array if the actions are not discrete.
 
     The text is one of the following, tried in this order: an action's name (`pick up`), its number
-    (`3`), both (`3 pick up`) or the beginning of one name only (`pick`); upper or lower case,
-    quotes and punctuation around it do not matter. A longer text, such as the answer of a language
-    model, must end in such a line, or mark the action: `Action: pick up`, `"action": "pick up"` or
-    `<action>pick up</action>`. The last mark counts; a mark with two actions, such as
-    `Action: left or right`, names none.
+    (`3`), both (`3 pick up`) or the beginning of one name only (`pick`). Upper or lower case,
+    quotes and punctuation around the text do not matter. A longer text, such as the answer of a
+    language model, must end in a line of this format, or mark the action: `Action: pick up`,
+    `"action": "pick up"` or `<action>pick up</action>`. The last mark counts; a mark with two
+    actions, such as `Action: left or right`, names none.
 
     `legal` are the legal actions: a mask such as `env.action_mask(state)`, or indices. None allows
     all. An action of a `Box` or `MultiDiscrete` space is one number for each component, such as

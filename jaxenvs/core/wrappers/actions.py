@@ -100,9 +100,9 @@ class RepeatedState(Struct):
 class ActionRepeat(SuccessInInfo):
     """Takes each action `num_repeats` times, or until the episode ends, and sums the rewards.
 
-    Gymnasium calls it `RepeatAction`. `state.time` counts the agent's actions, but
-    `max_steps_in_episode` limits the steps of the wrapped environment. The observation and the info
-    come from the last of the repeated steps.
+    Gymnasium calls this wrapper `RepeatAction`. `state.time` counts the agent's actions, not the
+    repeated steps, but `max_steps_in_episode` limits the steps of the wrapped environment. The
+    observation and the info come from the last of the repeated steps.
     """
 
     num_repeats: int

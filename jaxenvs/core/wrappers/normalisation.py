@@ -78,13 +78,15 @@ def _over_batch(values: PyTree[Array]) -> tuple[Array, PyTree[Array], PyTree[Arr
 class NormalizeObservation(StatefulWrapper):
     """Normalises observations: subtracts their running mean and divides by the standard deviation.
 
-    Observations are float32. The statistics are part of the state and outlive episodes. With
-    `shared=False`, each environment has separate statistics, as in Gymnasium's
+    Observations are float32. The statistics are part of the state and outlive episodes.
+
+    With `shared=False`, each environment has separate statistics, as in Gymnasium's
     `NormalizeObservation`. With `shared=True`, all environments of a batch use the same statistics,
-    as in Gymnasium's wrapper for vector environments and in PureJaxRL; first observations of
-    episodes are then normalised, but do not update the statistics. `update_running_mean=False`
-    freezes the statistics, for evaluations. The last digits of the observations may differ between
-    two compiled programs.
+    as in Gymnasium's wrapper for vector environments and in PureJaxRL. The first observation of an
+    episode then does not update the statistics, but is normalised. `update_running_mean=False`
+    freezes the statistics, for evaluations.
+
+    The last digits of the observations may differ between two compiled programs.
     """
 
     epsilon: float = 1e-8  # constant added to the variance, against division by zero
@@ -92,7 +94,7 @@ class NormalizeObservation(StatefulWrapper):
     shared: bool = False
 
     remembers_episodes = True
-    fully_observed = False  # the next observation depends on the statistics, which are not observed
+    fully_observed = False  # the statistics affect observations, but are not observed
 
     def __post_init__(self) -> None:
         """Raise an error if a field has an invalid value."""

@@ -26,8 +26,8 @@ class DistanceTable(ByContent):
     def __init__(self, words: UInt32[np.ndarray, "n words"], steps: Int32[np.ndarray, " n"]):
         """Store the words of all states (from `words_of`), and the fewest steps from each.
 
-        Entry i of both arguments belongs to state i; the states may be in any order. They are
-        stored sorted by their words.
+        Entry i of both arguments belongs to state i. The states may be given in any order; they are
+        stored sorted by their words, for a binary search.
         """
         order = np.lexsort(words.T[::-1])
         self.words, self.steps = words[order], steps[order]
