@@ -67,7 +67,7 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         self._compile()
         self._key: Array | None = None
         # Number that is folded into the key of each step and reset. A step adds 1. A reset adds 1
-        # only if no step came since the previous reset, so that successive resets start different
+        # only if it directly follows another reset, so that the two resets start different
         # episodes.
         self._number = 0
         # True until the first step after a reset. While it is True, a reset increases `_number`.

@@ -154,9 +154,9 @@ class SB3VecEnv(VecEnv):
     ) -> list[Any]:
         """Call a method of the environment once per selected environment; return the results.
 
-        If the method has a parameter `state` that the caller does not pass, it gets the state of
-        the selected environment. The same holds for `params`, in a method with the parameter
-        `state`.
+        A method with a parameter `state` gets the state of the selected environment, and its params
+        if there is also a parameter `params`. Values that the caller passes by keyword have
+        priority.
         """
         rows = list(self._get_indices(indices))
         if method_name == MASKS:

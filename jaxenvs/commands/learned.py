@@ -1,7 +1,7 @@
 """Decide whether a recorded training run has learned anything.
 
-It has if its policy beats random play by more than chance. The records of runs and of random play
-are in `reference.json`, which `benchmarks/reference.py` writes.
+It has learned something if its policy beats random play by more than chance. The records of runs
+and of random play are in `reference.json`, which `benchmarks/reference.py` writes.
 """
 
 import math
@@ -34,10 +34,10 @@ def is_learned(run: dict[str, Any], random: dict[str, Any] | None) -> bool:
     """Return whether a recorded run is better than random play by more than chance.
 
     The run's mean return must exceed random play's by at least `LEAST`. In addition, the number of
-    successes or the mean return must be significantly higher. The test of returns uses random
-    play's standard deviation for both, because under the null hypothesis the run's policy is no
-    better. With 1 to `FEW` - 1 successes, this standard deviation is unreliable, and only the
-    successes are tested.
+    successes or the mean return must be significantly higher. The test of returns assumes that the
+    returns of the run have random play's standard deviation, because under the null hypothesis the
+    run's policy is no better. With 1 to `FEW` - 1 successes, this standard deviation is unreliable,
+    and only the successes are tested.
 
     A run in a changed task counts as learned, because there is no record of random play for it.
     """

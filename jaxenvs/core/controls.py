@@ -12,8 +12,8 @@ Place = tuple[int, int]  # row, column
 class ActionKeys(NamedTuple):
     """The name and the keys of one action, the main key first.
 
-    Give an action a letter in addition to an arrow key or Space. While a policy plays, the viewer
-    uses the arrow keys and Space to step through time, so they select no action.
+    An action that has an arrow key or Space should also have a letter, because the viewer uses the
+    arrow keys and Space to step through time while a policy plays.
     """
 
     name: str
@@ -53,8 +53,8 @@ class Controls(NamedTuple):
     # Name and keys of each action, in order; empty if keys cannot select actions.
     actions: tuple[ActionKeys, ...] = ()
     pointing: Pointing | None = None
-    # Entry i is the element of the action space that `actions[i]` selects. If empty, `actions[i]`
-    # selects the Discrete action i.
+    # Entry i is the element of the action space that `actions[i]` selects. If the tuple is empty,
+    # `actions[i]` selects the Discrete action i.
     values: tuple[Any, ...] = ()
 
     @property

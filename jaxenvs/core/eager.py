@@ -124,7 +124,7 @@ def kinds(value: Any) -> Hashable:
 
 
 def _is_eager() -> bool:
-    """Return whether this call happens outside any JAX trace and compilation is not turned off.
+    """Return True if this call is outside any JAX trace and compilation is not turned off.
 
     A trace means `jit`, `vmap`, `grad`, `scan`, `eval_shape` or another transformation.
     `jax.disable_jit` and `op_by_op` turn compilation off.

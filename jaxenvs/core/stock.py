@@ -222,8 +222,9 @@ class Ring(NamedTuple):
     def _made(self, chunks: Array) -> tuple[Any, Bool[Array, " chunk"]]:
         """Make one chunk of first states, and return them with the mask of accepted levels.
 
-        `chunks` is the number of chunks made before, over all steps. Level numbers are counted on
-        from there, so two steps that receive the same key still make different levels.
+        `chunks` is the number of chunks made before, over all steps. It determines the numbers of
+        the new levels, which are folded into the key. Two steps that receive the same key therefore
+        still make different levels.
         """
         starts = self.starts
         number = chunks * self.chunk + np.arange(self.chunk, dtype=np.int32)

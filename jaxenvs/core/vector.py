@@ -375,7 +375,7 @@ def make_vec(
     elif fields:
         raise TypeError(f"make_vec: fields {sorted(fields)} belong to make(); give them with an id")
     source = reset_source
-    if source is None:  # a batch with `autoreset="none"` never gets `stock` by default
+    if source is None:  # with `autoreset="none"`, the environment's own default is used
         source = env.reset_source if autoreset == "none" else usual_source(env)
     return VectorEnv(env, num_envs, autoreset, source, pool_size, chunk, refresh_size, stock_size)
 

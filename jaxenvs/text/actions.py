@@ -14,8 +14,8 @@ MOST_LISTED = 40  # maximum number of legal actions that a message lists
 MOST_DIGITS = 9  # maximum number of digits of a number that is taken as an action's index
 MOST_LETTERS = 60  # largest number of characters of an answer that a message quotes in full
 # Matches a mark in an answer, such as `Action:` or `<action>`. The text after the last mark is the
-# action: `Action: pick up`, `<action>pick up</action>`, `{"action": "pick up"}` or `\\boxed{pick
-# up}`.
+# action. Examples are `Action: pick up`, `<action>pick up</action>`, `{"action": "pick up"}` and
+# `\\boxed{pick up}`.
 _MARK = re.compile(
     r"(?:\b(?:action|answer|choice|decision|move)\b[\"'*_`>|)\]]*\s*(?::|=|->|\bis\b|(?<=>))"
     r"|\\boxed\{)[\s\"*_`]*(?P<rest>[^\n]*)",
@@ -116,8 +116,8 @@ def labels(names: Sequence[str], actions: Iterable[int]) -> Iterator[str]:
 def named(text: str, names: Sequence[str]) -> list[int]:
     """Return the indices of the actions with this name.
 
-    An exact match has priority; case is ignored only without one, because U' and u' are different
-    actions of a cube.
+    An exact match has priority, because U' and u' are different actions of a cube. If there is no
+    exact match, case is ignored.
     """
     exact = [i for i, name in enumerate(names) if name == text]
     folded = _folded(text)

@@ -70,7 +70,7 @@ class Derived:
     def check_values(self, params: Any, where: str) -> None:
         """Check concrete params before they are traced; raise as `checked_params` does.
 
-        Also raise an error if a value does not fit its dtype. A trace could not check this, because
+        Also raise an error if a value does not fit its dtype, which a trace cannot check, because
         values are unknown inside a trace.
         """
         _check_once(self, params, where)

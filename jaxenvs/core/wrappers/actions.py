@@ -54,8 +54,8 @@ class StickyAction(Wrapper):
     def ending(self, level: PyTree[Array]) -> None:
         """Return None, so that `jaxenvs check` plays no known ending.
 
-        The known actions end the task only if each is taken, but this wrapper sometimes repeats the
-        previous action instead.
+        The actions of the wrapped environment's ending must all be taken, but this wrapper
+        sometimes repeats the previous action instead.
         """
 
     def inner(self, state: WrappedState) -> Any:
@@ -170,8 +170,8 @@ class ActionRepeat(SuccessInInfo):
     def ending(self, level: PyTree[Array]) -> None:
         """Return None, so that `jaxenvs check` plays no known ending.
 
-        The known actions end the task only if each is taken once, but this wrapper repeats each
-        action.
+        Each action of the wrapped environment's ending must be taken once, but this wrapper repeats
+        it.
         """
 
     def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:

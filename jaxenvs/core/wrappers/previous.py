@@ -89,8 +89,8 @@ class _Beside:
     """
 
     read: Callable[[Any], Any]
-    # If True, and `read` returns a dict, the result is one flat dict: its entries, `action` and
-    # `reward`. If False, the result of `read` is the entry `obs`.
+    # If True, and `read` returns a dict, its entries are joined with `action` and `reward` into one
+    # flat dict. Otherwise the result of `read` becomes the entry `obs`.
     flat: bool = False
 
     def __call__(self, obs: dict[str, Any]) -> dict[str, Any]:
