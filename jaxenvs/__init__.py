@@ -65,8 +65,8 @@ __all__ = [
     "wrappers",
 ]
 
-# First word of ids and aliases -> module that registers them. The module is imported when such an
-# id, or the module itself, is first used.
+# First word of ids and aliases -> module that registers them. The module is imported when an id or
+# alias with this first word, or the module itself, is first used.
 registry.expect(
     {
         "Acrobot": "jaxenvs.classic",

@@ -25,15 +25,16 @@ def program() -> int:
     """
     try:
         _set_up(sys.argv[1:])
-        # Add the current folder to Python's import path, so that the arguments `module:Id` and
-        # `--network module:name` can name modules in the current folder.
+        # Add the current folder to Python's import path. The user can then name modules of this
+        # folder in the arguments `module:Id` and `--network module:name`.
         sys.path.append("")
         try:
             code = main()
         finally:
-            # Write buffered output, so that errors are raised here and not when Python exits.
+            # Write buffered output now, so that an error is raised here and not when Python exits.
             print(end="", flush=True)
-        # The user closed a window while XLA still compiles in a thread: do not wait for it.
+        # Do not wait for XLA if it still compiles in a thread, for example after the user closed a
+        # window.
         if background.is_busy():
             os._exit(code)
         return code
@@ -55,8 +56,7 @@ def program() -> int:
 def _set_up(arguments: list[str]) -> None:
     """Set GPU flags and start the compilation cache, if the subcommand needs them.
 
-    Nothing is set for `--help`. The subcommand `bench` has no cache, because it measures
-    compilation.
+    Do nothing for `--help`. The subcommand `bench` has no cache, because it measures compilation.
     """
     command = COMMANDS.get(arguments[0]) if arguments else None
     if command is None or {"-h", "--help"} & set(arguments):
@@ -70,7 +70,7 @@ def _set_up(arguments: list[str]) -> None:
 def _can_print() -> bool:
     """Return whether standard output can be written.
 
-    If not, this is the cause of the `OSError` that `program` caught.
+    If it cannot be written, this is the cause of the `OSError` that `program` caught.
     """
     try:
         print(flush=True)

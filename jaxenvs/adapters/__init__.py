@@ -53,7 +53,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import an adapter when it is first used.
 
-    If its package is missing, the `ImportError` names the extra that installs it.
+    If the package that the adapter needs is missing, raise an `ImportError` that names the extra of
+    jaxenvs that installs this package.
     """
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -34,9 +34,9 @@ def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
 
 
 class Adapter:
-    """Base class of adapters, which makes them picklable.
+    """Base class of adapters; it makes them picklable.
 
-    Compiled functions are not pickled, so an unpickled copy compiles them again. The copy continues
+    Compiled functions are not pickled; an unpickled copy compiles them again. The copy continues
     the current episode exactly as the pickled adapter would.
     """
 
@@ -57,9 +57,9 @@ class Adapter:
 def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = None) -> Any:
     """Return params (None: the defaults) as NumPy arrays of the right dtypes, after checking them.
 
-    Leaves may have a leading axis for the environments of `batch`. This function must not start a
-    JAX backend, because Gymnasium's `AsyncVectorEnv` makes an environment and then forks, and a
-    backend does not survive a fork.
+    Leaves may have a leading axis for the environments of `batch`. The function must not start a
+    JAX backend: Gymnasium's `AsyncVectorEnv` forks after making an environment, and a backend does
+    not survive a fork.
     """
     params = env.default_params if params is None else params
     ends = [params]
@@ -79,9 +79,9 @@ def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = Non
 def begin(env: Env, key: Key, params: Any, ended: Any = None) -> Reset:
     """Start an episode; return its first observation and state.
 
-    An environment of a `make_vec` batch would start the same episode with the same key. `ended` is
-    the last state of the previous episode, from which `Env.carry_over` copies statistics. It is
-    None if there was no previous episode.
+    The episode is the one that an environment of a `make_vec` batch starts with the same key.
+    `ended` is the last state of the previous episode, or None in the first episode;
+    `Env.carry_over` copies statistics from it.
     """
     level = env.sample_level(jax.random.fold_in(key, LEVEL), params)
     begun = env.reset_to(jax.random.fold_in(key, RESET), level, params)

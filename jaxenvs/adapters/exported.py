@@ -1,8 +1,8 @@
 """Batches whose results another package may keep, and change in place, without copies.
 
-A tensor that shares memory with a JAX array can be changed in place, although JAX assumes that the
-array never changes. `ExportedBatch` therefore returns arrays that are separate buffers: none of
-them is part of the state, none is donated, and no later call reads or overwrites one. This module
+JAX assumes that an array never changes, but another package can change the memory that its tensor
+shares with the array. Each array that an `ExportedBatch` returns is therefore a separate buffer: it
+is not part of the state, it is not donated, and no later call reads or overwrites it. This module
 needs no package but JAX.
 """
 
@@ -60,7 +60,7 @@ class ExportedBatch(common.Adapter):
         self._compile()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Move the arrays to the device that they were on before pickling.
+        """Restore the adapter, with its arrays on the device that they were on before pickling.
 
         Pickled arrays do not contain the name of their device.
         """
@@ -78,9 +78,9 @@ class ExportedBatch(common.Adapter):
     ) -> tuple[PyTree[Array], dict[str, Any]]:
         """Start an episode in each environment that the mask `rows` selects.
 
-        `is_all` says whether the mask selects all environments. Returns the observations of the
-        whole batch and the info. A `seed` restarts the sequence of random numbers. The first call
-        draws a seed if none is given.
+        `is_all` says whether the mask selects all environments. A `seed` restarts the sequence of
+        random numbers. If the first call gets no seed, it draws one. Returns the observations of
+        the whole batch and the info.
         """
         if self._carry is None:
             if not is_all:
@@ -148,8 +148,8 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
         return separate(_next(*carry[:2], state), (obs, *ends, info_of(info, state, params)))
 
     # `keep_unused` keeps `rows` and `action` as inputs even if nothing reads them. A GPU then
-    # begins the call only when the other package, such as PyTorch, has finished the work that it
-    # queued earlier.
+    # begins the call only after work on these inputs that another package, such as PyTorch, has
+    # queued.
     donating = functools.partial(jax.jit, donate_argnums=0, keep_unused=True)
     return jax.jit(reset, keep_unused=True), donating(reset_rows), donating(step)
 
@@ -157,10 +157,9 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
 def separate(*parts: PyTree[Array]) -> tuple[PyTree[Array], ...]:
     """Return copies of `parts`, in which each leaf is a separate buffer.
 
-    Without the copies, the state and the results could share memory, and so could an action and a
-    state that stores it: JAX does not promise separate buffers, and without compilation
-    (`jax.disable_jit`) a function may return an input itself. XLA removes the copies that a
-    compiled program does not need.
+    JAX does not promise separate buffers. Without the copies, the state could share memory with the
+    results, or with an action that it stores. Under `jax.disable_jit`, a function may even return
+    an input itself. XLA removes the copies that a compiled program does not need.
     """
     return jax.tree.map(jnp.copy, parts)
 

@@ -66,8 +66,9 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         self._tile_size = render_tile_size
         self._compile()
         self._key: Array | None = None
-        # Number that is folded into the key of each step and reset. It grows by 1 at each step, and
-        # at each reset that directly follows another reset.
+        # Number that is folded into the key of each step and reset. A step adds 1. A reset adds 1
+        # only if it directly follows another reset, so that the two resets start different
+        # episodes.
         self._number = 0
         # True until the first step after a reset. While it is True, a reset increases `_number`.
         self._fresh = True
@@ -148,9 +149,9 @@ def to_gymnasium(
     action can be illegal, `info["action_mask"]` is 1 for legal actions. Raises the errors of
     `jaxenvs.make`, and `ValueError` for an unknown render mode.
 
-    JAX starts at the first reset, so Gymnasium's `AsyncVectorEnv` may fork before it. In a process
-    that has already used JAX, it needs `context="spawn"`. Use either Gymnasium's
-    `RecordEpisodeStatistics` or jaxenvs' `EpisodeStatistics`, not both: each writes
+    JAX starts at the first reset, so Gymnasium's `AsyncVectorEnv` can fork before JAX starts. If
+    the process has already used JAX, `AsyncVectorEnv` needs `context="spawn"`. Do not combine
+    Gymnasium's `RecordEpisodeStatistics` with jaxenvs' `EpisodeStatistics`: both write
     `info["episode"]`.
     """
     return GymnasiumEnv(
@@ -236,7 +237,7 @@ def refuse_options(options: dict[str, Any] | None, known: tuple[str, ...]) -> No
 def draw_words(generator: np.random.Generator, *rows: int) -> UInt32[np.ndarray, "..."]:
     """Draw the data of a PRNG key (two uint32) from Gymnasium's generator.
 
-    With `rows`, draw an array of that many keys.
+    `rows` is the number of keys; without it, draw one key.
     """
     return generator.integers(2**32, size=(*rows, 2), dtype=np.uint32)
 

@@ -42,7 +42,7 @@ MODES = {
     AutoresetMode.NEXT_STEP: "next_step",
     AutoresetMode.DISABLED: "none",
 }
-# Entries of `make_vec`'s info that are removed; `_final` adds the entries that Gymnasium has.
+# Entries of `make_vec`'s info that are removed; `_final` adds entries in Gymnasium's form instead.
 FINAL = ("final_obs", "final_mask")
 Mask = Bool[np.ndarray, " num_envs"]
 
@@ -67,7 +67,7 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         """Make the batch from the arguments of `to_gymnasium_vec`."""
         where = self.MADE_BY
         self.jaxenv = common.environment(env, fields, where)
-        # `autoreset_mode` is an attribute of Gymnasium's own batches, which TorchRL reads.
+        # TorchRL reads the attribute `autoreset_mode`, which Gymnasium's own batches have.
         self.mode = self.autoreset_mode = _mode(autoreset_mode, where)
         self.venv = make_vec(
             self.jaxenv, num_envs, autoreset=MODES[self.mode], reset_source=reset_source
@@ -83,8 +83,9 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         self._tile_size = render_tile_size
         self._compile()
         self._keys: Array | None = None
-        # For each environment: the number that is folded into its key (`GymnasiumEnv._number`),
-        # whether it has made no step since its reset, and whether its episode has ended.
+        # Arrays with one entry per environment: the number that is folded into its key (as in
+        # `GymnasiumEnv._number`), whether it has made no step since its reset, and whether its
+        # episode has ended.
         self._numbers = np.zeros(num_envs, np.uint32)
         self._fresh = np.ones(num_envs, np.bool_)
         self._over = np.zeros(num_envs, np.bool_)
@@ -311,8 +312,8 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
 def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
     """Return the info of a batch in Gymnasium's form.
 
-    For each entry `name`, an entry `_name` is added: `rows`, the mask of environments for which the
-    value is valid. The value is set to zero for the other environments.
+    `rows` is the mask of environments whose values are valid; other values become zero. For each
+    entry `name`, the result also has an entry `_name`, a copy of this mask.
     """
     found: dict[str, Any] = {}
     if not rows.any():

@@ -70,8 +70,9 @@ class GymnaxEnv(environment.Environment):
     def step(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
         """Advance by an action and restart the episode if it is done.
 
-        Returns obs, state, reward, terminated, truncated and info. `info["final_observation"]` is
-        the observation before a restart; without `auto_reset`, it equals `obs`.
+        Returns obs, state, reward, terminated, truncated and info. `obs` and `state` are those
+        after a restart, and `info["final_observation"]` is the observation before it. Without a
+        restart, `final_observation` equals `obs`.
         """
         step = self._step(key, state, action, params)
         return step.obs, step.state, step.reward, step.terminated, step.truncated, step.info
@@ -95,7 +96,10 @@ class GymnaxEnv(environment.Environment):
         return self.observe(key, state, None, params)
 
     def is_truncated(self, state: Any, params: Any = None) -> Bool[Array, ""]:
-        """Return whether the time limit is reached, even if the last step also terminated."""
+        """Return whether the time limit is reached.
+
+        The result is true even if the last step also terminated the episode.
+        """
         params = self.env.checked_params(params, "is_truncated")
         return jnp.asarray(state.time >= self.env.time_limit(state, params))
 
@@ -122,14 +126,14 @@ class LegacyGymnaxEnv(GymnaxEnv):
     def step(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
         """Advance by an action and restart the episode if it is done.
 
-        Returns obs, state, reward, done and info. `info["truncated"]` distinguishes truncation from
-        termination. The info contains only scalars, because learners for this interface store the
-        info of all steps and average each entry over the steps that end an episode. The entry
-        `final_observation` exists only in the gymnax 1.0 interface.
+        Returns obs, state, reward, done and info. `info["truncated"]` is true if the time limit
+        ended the episode. The info contains only scalars, without `final_observation`, because
+        learners for this interface store the info of all steps and average each entry over the last
+        steps of episodes.
 
         Achievements are reported as in craftax: `Achievements/<name>` is 100 in the last step of an
         episode that reached the achievement, else 0. `score` is Crafter's score of this single
-        episode: add 1 to each of these entries, take the geometric mean, and subtract 1.
+        episode: the geometric mean of (entry + 1) over these entries, minus 1.
         """
         step = self._step(key, state, action, params)
         return step.obs, step.state, step.reward, step.done, self._numbers(step)
@@ -198,9 +202,9 @@ def _end_of(step: Step) -> dict[str, Array]:
 def restarting(env: Env) -> Any:
     """Return a function (ended, key, state, params) -> state that starts an episode if `ended`.
 
-    Called for a single environment, the function generates a level only if `ended` is true. Under
-    `vmap`, it uses `make_vec`, which generates levels for the done environments only. Both ways
-    give the same levels.
+    A call for a single environment generates a level only if `ended` is true. A call under `vmap`
+    uses `make_vec`, which generates levels only for environments with `ended` true. Both give the
+    same levels.
     """
     source = "exact" if env.reset_source == "pool" else env.reset_source
 

@@ -1,10 +1,12 @@
 """Functions for a tree search by mctx that steps the true environment.
 
-The search steps the true state, including parts that the agent does not observe. Unless
-`env.fully_observed`, its plans therefore use information that the agent cannot have. The search
-cannot foresee random outcomes, because its steps use separate keys. A terminal state repeats
-forever with reward and value 0. The time limit does not end an episode in the search; `evaluate`
-estimates the value beyond the limit. Illegal actions have prior probability 0.
+The search steps the true state. Unless `env.fully_observed`, the state has parts that the agent
+does not observe, so the plans use information that the agent cannot have. The search cannot foresee
+random outcomes, because its steps use other keys than the steps of the episode.
+
+A terminal state repeats forever with reward and value 0. The time limit does not end an episode in
+the search; `evaluate` estimates the value beyond the limit. Illegal actions have prior probability
+0.
 """
 
 import functools

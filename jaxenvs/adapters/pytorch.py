@@ -1,10 +1,11 @@
 """`to_torch_vec`: a batch of one environment whose results are PyTorch tensors on its device.
 
-Results are exchanged by DLPack, without copies. On a GPU, the host does not wait for them. The
-batch has the methods of Gymnasium's `VectorEnv`. There are two deliberate differences. Every entry
-of `info` is a tensor of the whole batch: to leave out the environments that are not done, the host
-would need to know which ones are done. Actions are compared with their space only if
-`check_actions` is true.
+Results are exchanged by DLPack, without copies. On a GPU, the host does not wait for them.
+
+The batch has the methods of Gymnasium's `VectorEnv`, with two deliberate differences. Every entry
+of `info` is a tensor of the whole batch; to leave out environments that are not done, the host
+would have to wait for the mask of done environments. Actions outside the action space are only
+detected if `check_actions` is true.
 """
 
 import functools
@@ -64,8 +65,8 @@ class TorchVectorEnv(ExportedBatch):
                 raise ValueError(f"reset: unknown option {name!r}; options here: 'reset_mask'")
         given = self._rows(options["reset_mask"] if options else torch.ones(self.num_envs) > 0)
         if self.device.type == "cuda" and (seed is not None or self._carry is None):
-            # The host waits for PyTorch's queued work: JAX will copy the seed into memory of the
-            # GPU that PyTorch may still be reading.
+            # JAX will copy the seed to the GPU, perhaps into memory that PyTorch's queued work
+            # still reads. The host therefore waits for this work.
             torch.cuda.current_stream(self.device).synchronize()
         return jax.tree.map(tensor, self.begin(seed, array(given), is_all=not options))
 
@@ -82,9 +83,9 @@ class TorchVectorEnv(ExportedBatch):
         if self.check_actions:
             on_host = jax.tree.map(_numbers, actions)
             common.taken(self._action_space, on_host, self.num_envs, ValueError)
-        # Keep a reference to `given` until the results are tensors. From then on, PyTorch's stream
-        # waits for the step, so PyTorch cannot reuse the memory of `given` while JAX still reads
-        # it.
+        # The variable `given` keeps the action tensors alive until the results are tensors. From
+        # then on PyTorch's stream waits for the step, so PyTorch cannot reuse the actions' memory
+        # while JAX reads it.
         given = self._given(self._action_space, actions)
         results = self.advance(jax.tree.map(array, given))
         return jax.tree.map(tensor, results)
@@ -157,12 +158,12 @@ def to_torch_vec(
     `device` is "cpu", "cuda", "cuda:1", a `torch.device` or a device of JAX, on which both packages
     run; by default JAX's default device. `autoreset` and `reset_source` are explained in
     `VectorEnv`. Leaves of `params` may have a leading axis of `num_envs`. `check_actions` compares
-    every action with the action space, for which a GPU must finish its work. `fields` are arguments
-    of `jaxenvs.make`, for an id.
+    every action with the action space, for which the host must wait for the GPU. `fields` are
+    arguments of `jaxenvs.make`, for an id.
 
     Tensors share memory with JAX, but belong to the caller alone: no later step overwrites them,
-    and a change in place changes no state. Raises the errors of `make_vec`, and `ValueError` for a
-    device that JAX or PyTorch cannot use.
+    and changing them in place does not change the state. Raises the errors of `make_vec`, and
+    `ValueError` for a device that JAX or PyTorch cannot use.
     """
     return TorchVectorEnv(
         env,
@@ -192,7 +193,8 @@ def array(given: torch.Tensor) -> jax.Array | np.ndarray:
 
     On a GPU, functions of JAX that take the array wait for PyTorch's current stream.
     """
-    # On a CPU, this takes a hundredth of the time of `jax.dlpack.from_dlpack`.
+    # `numpy` takes a hundredth of the time of `jax.dlpack.from_dlpack`, but needs a tensor on a
+    # CPU.
     return given.numpy() if given.device.type == "cpu" else jax.dlpack.from_dlpack(given)
 
 

@@ -106,9 +106,9 @@ class SB3VecEnv(VecEnv):
         return self.batch.render() or [None] * self.num_envs
 
     def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
-        """Return an attribute for each environment.
+        """Return the value of an attribute for each environment.
 
-        The attribute is a param, or an attribute that all environments share, such as `metadata`.
+        `attr_name` names a param, or an attribute that all environments share, such as `metadata`.
         """
         rows = list(self._get_indices(indices))
         if attr_name == MASKS:
@@ -126,8 +126,8 @@ class SB3VecEnv(VecEnv):
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Set a param of some or all environments, with effect from the next step on.
 
-        Raises `AttributeError` for any other name (other settings are arguments of `to_sb3_vec`),
-        and the errors of `make_vec` for a bad value.
+        Raises `AttributeError` for a name that is not a param, because other settings are arguments
+        of `to_sb3_vec`. Raises the errors of `make_vec` for a bad value.
         """
         params, defaults = self.batch.params, self.jaxenv.default_params
         if attr_name not in vars(defaults):
@@ -154,8 +154,9 @@ class SB3VecEnv(VecEnv):
     ) -> list[Any]:
         """Call a method of the environment once per selected environment; return the results.
 
-        If the method has parameters `state` and `params` and the caller does not pass them, the
-        selected environment's state and params are passed.
+        A method with a parameter `state` gets the state of the selected environment, and its params
+        if there is also a parameter `params`. Values that the caller passes by keyword have
+        priority.
         """
         rows = list(self._get_indices(indices))
         if method_name == MASKS:

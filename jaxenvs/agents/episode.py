@@ -62,7 +62,10 @@ class Score(NamedTuple):
 
 @dataclasses.dataclass
 class Programs:
-    """State of the compilation of an environment, which one thread at a time may do."""
+    """Compilation state that all episodes of equal environments share.
+
+    A thread holds `lock` while it compiles functions of the environment.
+    """
 
     lock: threading.Lock = dataclasses.field(default_factory=threading.Lock)
     stepped: bool = False  # whether the step function is compiled
@@ -86,9 +89,9 @@ def programs_of(env: Env) -> Programs:
 class Episode:
     """One episode of an environment, with a bounded history for `undo`.
 
-    The same environment, seed and actions give the same episode, as in `jaxenvs play --seed`; after
-    `undo`, the same actions give the same outcomes. The compiled functions are shared by all
-    episodes of equal environments. Calls from several threads must hold `lock`.
+    The same environment, seed and actions give the same episode, as in `jaxenvs play --seed`.
+    Repeating the undone actions after `undo` gives the same outcomes. All episodes of equal
+    environments share the compiled functions. Calls from several threads must hold `lock`.
     """
 
     def __init__(self, env: Env, seed: int = 0, id: str = "") -> None:
@@ -171,7 +174,7 @@ class Episode:
     def _index(self) -> int:
         """Number of steps from the start of the episode to the current state.
 
-        Steps that were dropped from the history are included.
+        It also counts steps that are too old for `undo`, whose states were dropped.
         """
         return self._session.dropped + self._session.cursor
 
@@ -189,7 +192,8 @@ class Episode:
     def describe(self, detail: str = "full", steps: int = 1) -> str:
         """Return a description of the agent's knowledge of the current state.
 
-        detail: `full`, `short` (one to three lines), or `changes` in the last `steps` steps.
+        detail: `full`, `short` (one to three lines), or `changes`, which describes only what the
+            last `steps` steps changed.
         """
         if detail not in DETAILS:
             raise UsageError(f"detail={detail!r} is not one of {', '.join(DETAILS)}")
@@ -223,14 +227,14 @@ class Episode:
     def picture(self) -> bytes:
         """Return a picture of the agent's view as the content of a PNG file.
 
-        If the environment has no view made of tiles, the picture is the one of `jaxenvs.render`.
-        Raises `UsageError` for an environment without pictures.
+        If the environment has no view made of tiles, return the picture that `jaxenvs.render`
+        draws. Raises `UsageError` for an environment without pictures.
         """
         shape = frames.view_shape(self.env)
         if shape is not None:
             side = frames.ANIMATION_SIZE
             tile_size = drawing.fitting_tile_size(shape, side, side, largest=32)
-            # `view_painter` does not return None here, because `view_shape` did not.
+            # `view_painter` returns None only if `view_shape` does.
             paint: Any = frames.view_painter(self.env, tile_size)
             return png.encoded(paint(self._session.now.state)[0])
         if not drawing.is_drawn(self.env):

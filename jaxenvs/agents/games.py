@@ -98,11 +98,13 @@ def _state_bytes(env: Env) -> int:
 class Games:
     """Open sessions by name; a session is one `Episode` of one client.
 
-    `client` is any string that identifies a client; a client reaches only its own sessions.
-    `client` is None for all clients without a known identity; their sessions are separated only by
-    session names, which cannot be guessed. If a client with a known identity opens more than
-    `per_client` sessions, or all clients together more than `in_all`, the least recently used
-    session is closed. Methods may be called from several threads.
+    `client` is a string that identifies a client, who reaches only sessions with this string.
+    Clients without a known identity all have `client` None; only the session names, which cannot be
+    guessed, protect their sessions from each other.
+
+    The least recently used session is closed if a client with a known identity opens more than
+    `per_client` sessions, or if all clients together open more than `in_all`. Methods may be called
+    from several threads.
     """
 
     def __init__(self, per_client: int = PER_CLIENT, in_all: int = IN_ALL) -> None:
@@ -119,9 +121,8 @@ class Games:
     def open(self, client: str | None, episode: Episode, session: str = "") -> str:
         """Add an episode and return the name of its session.
 
-        If `session` is the name of an open session, the episode replaces the episode of this
-        session. If `session` is "", a session with a new name is opened. Raises `UsageError` for
-        the name of a session that is not open.
+        If `session` names an open session, its episode is replaced. If `session` is "", a session
+        with a new name is opened. Any other name raises `UsageError`.
         """
         if session:
             self.find(client, session)

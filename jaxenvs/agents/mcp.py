@@ -64,11 +64,13 @@ def _run(argv: list[str]) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     if options.http:
         listening = listen(PORT if options.port is None else options.port)
-        # The argument `host` makes the app check the headers Host and Origin.
+        # With the argument `host`, the app answers only requests with allowed Host and Origin
+        # headers.
         app = make_server().streamable_http_app(host=HOST)
         serve(app, listening, "/mcp")
     else:
-        # Python's handler of Ctrl-C would wait for the thread that reads standard input.
+        # Use the default handler of Ctrl-C, which ends the process at once. Python's handler would
+        # wait for the thread that reads standard input.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         anyio.run(_serve_stdio)
     return 0
@@ -145,9 +147,10 @@ def _threads() -> anyio.CapacityLimiter:
 def client(context: Context) -> tools.Client:
     """Return the client that sent a request.
 
-    A connection over standard input has its own `Games`. Over HTTP, all clients share one `Games`,
-    and a client that began with a handshake is named by the header `mcp-session-id`. Since version
-    2026-07-28 of the protocol, HTTP requests have no such header, so the client is unknown.
+    Over standard input, each connection has its own `Games`, so the client needs no name. Over
+    HTTP, all clients share one `Games`. The header `mcp-session-id` names a client that began with
+    a handshake. HTTP requests lack this header since version 2026-07-28 of the protocol; their
+    client is unknown (None).
     """
     games = context.lifespan_context
     headers: Mapping[str, str] | None = getattr(context.request, "headers", None)

@@ -17,7 +17,10 @@ EXAMPLES = (
 
 
 def _is_unexpected(record: logging.LogRecord) -> bool:
-    """Return False for the error that OpenEnv logs when a client leaves (openenv-core 0.3.0)."""
+    """Return True for every log record except the error that OpenEnv logs when a client leaves.
+
+    The known error is that of openenv-core 0.3.0.
+    """
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or kind.__name__ != "WebSocketDisconnect"
 

@@ -22,8 +22,8 @@ from .games import Games, check_id, environment
 logger = logging.getLogger(__name__)
 MAX_ITEMS = 1000  # maximum length of a list in an answer
 MAX_PROBLEM = 4000  # maximum number of characters of an answer that failed
-# The tool `rules` prints the SECTIONS of a page, which include FIELDS; with its argument `full`, it
-# prints all sections.
+# The sections of a page that the tool `rules` prints; FIELDS are those about keywords of `make`.
+# With its argument `full`, the tool prints all sections of the page.
 FIELDS = ("Constructor fields", "Params")
 SECTIONS = ("Rules", "Actions", "Reward", "Episode ends", "Achievements", *FIELDS)
 
@@ -87,7 +87,7 @@ def call(client: Client, name: str, arguments: Mapping[str, Any]) -> Answer:
 def _failed(text: str, data: Mapping[str, Any] | None = None) -> Answer:
     """Return a failed answer.
 
-    A long text is shortened in the middle, because its end gives advice.
+    If the text is too long, its middle is left out, because its end gives advice.
     """
     if len(text) > MAX_PROBLEM:
         text = f"{text[: MAX_PROBLEM // 2 - 3]}...{text[-MAX_PROBLEM // 2 :]}"

@@ -1,11 +1,12 @@
 """On-disk cache of compiled programs, so that a command starts quickly the second time.
 
-Only the command line uses it; `import jaxenvs` changes no setting of JAX. JAX's own size limit,
-`jax_compilation_cache_max_size`, is not used for three reasons. The limit needs the package
-`filelock`. With the limit, JAX writes a file at every read, which fails in a read-only folder. With
-the limit, JAX also writes an entry in two steps, and a process that is killed between the two steps
-blocks all later writes. Instead, each command trims the folder when the command starts: it removes
-old entries if the folder is too large.
+Only the command line uses it; `import jaxenvs` changes no setting of JAX. Each command trims the
+folder when it starts: it removes old entries if the folder is too large.
+
+JAX's own size limit, `jax_compilation_cache_max_size`, has three drawbacks. It needs the package
+`filelock`. It makes JAX write a file at every read, which fails in a read-only folder. It makes JAX
+write an entry in two steps, and a process that is killed between these steps blocks all later
+writes.
 """
 
 import contextlib
@@ -48,8 +49,8 @@ def start() -> None:
 def trim(path: Path, most: int = MAX_BYTES) -> None:
     """Remove the least recently used programs if all programs together take more than `most` bytes.
 
-    Empty files, which killed processes leave, are removed too, because JAX neither warns about them
-    nor rewrites them. Other files in the folder stay.
+    Also remove empty files, which killed processes leave: JAX neither warns about an empty file nor
+    rewrites it. Files that are not programs stay.
     """
     files = []
     for file in path.glob(f"*{SUFFIX}"):
@@ -71,10 +72,10 @@ def trim(path: Path, most: int = MAX_BYTES) -> None:
 
 
 def _watch(path: Path) -> None:
-    """Handle JAX's warnings that it cannot read or write a cache entry: empty the folder silently.
+    """Replace JAX's warning that it cannot read or write a cache entry by emptying the folder.
 
-    JAX writes each entry once and never repairs it. An entry that is truncated, because the disk
-    was full or the process was killed, would fail at every later read.
+    JAX writes each entry once and never repairs it. If the disk was full or the process was killed,
+    an entry can be truncated, and every later read of the entry would fail.
     """
     show = warnings.showwarning
 

@@ -1,10 +1,10 @@
 """`jaxenvs --completion SHELL`: print a script with which a shell completes `jaxenvs` commands.
 
-The script completes commands, ids and options. It contains the commands and options, taken from the
-output of each `--help`, so print it again after an update. Ids are cached in a file in
-`~/.cache/jaxenvs`. After a package is installed, which may register ids, the first TAB rewrites
-that file; other TABs start no Python. If the file cannot be written, the script completes the ids
-that existed when it was printed.
+The script completes commands, ids and options. The commands and options are taken from the output
+of each `--help` when the script is printed, so print it again after an update. Ids are cached in a
+file in `~/.cache/jaxenvs`. An installed package may register ids, so the first TAB after an
+installation rewrites this file; other TABs start no Python. If the file cannot be written, the
+script completes the ids that existed when it was printed.
 
 The scripts are written here because shtab and tyro lack features that users need. shtab 1.13
 completes neither `--option=value` in bash and zsh, nor a folder at a position that also takes an
@@ -25,12 +25,12 @@ from ..core import registry
 from ..puzzles.puzzle import Puzzle
 from .table import COMMANDS, SHELLS, Command, load
 
-# Kinds of words in the cache file, which has one line for each kind.
+# kinds of words in the cache file, which has one line of words per kind
 KINDS = ("ids", "families", "puzzles")
 GLOBAL = ("--help", "--version", "--completion")
 _NAME = r"--[a-z][a-z0-9-]*"
-# Matches options at the start of a line of help, which may be drawn in a box. The help texts of
-# options are indented further, so options that they mention do not match.
+# Matches options at the start of a line of help, also if the help is drawn in a box. The text about
+# an option is indented further, so an option that it mentions does not match.
 _OPTIONS = re.compile(rf"^(?:│ |  )?(?:-\w, )?({_NAME})(?:, ({_NAME}))*", re.MULTILINE)
 # Matches an option that takes a value, as `--help` shows it.
 _VALUE = re.compile(rf"({_NAME}) [A-Z{{[]")
@@ -83,7 +83,7 @@ def _words(name: str, command: Command) -> Words:
 
 
 def _kinds() -> dict[str, tuple[str, ...]]:
-    """Return all words of each kind of argument, such as all ids for the kind "ids".
+    """Return a dict of all words for each kind of argument, such as all ids for "ids".
 
     `Command.takes` lists the kinds of arguments that a command takes.
     """
@@ -115,11 +115,11 @@ def _help(name: str, *argv: str) -> str:
     return printed.getvalue()
 
 
-# Program for `sh` that prints the completions of the last word of the command line. Its arguments
-# are the words of the command line up to the cursor. It prints "/" as a first line if folders can
-# complete the word too. It rewrites the cache file of words if a package was installed since the
-# file was written. Its variable `line` becomes the command, followed by the last option and the
-# words after that option.
+# Program for `sh` that prints the completions of the last word of the command line. The arguments
+# of the program are the words of the command line up to the cursor. If folders can complete the
+# word too, the first line is "/". If a package was installed after the cache file of words was
+# written, the program rewrites this file. The variable `line` is set to the command, then the last
+# option and the words after the option.
 _PROGRAM = """ids="{ids}"
 families="{families}"
 puzzles="{puzzles}"
@@ -142,8 +142,8 @@ case "$line" in
 {words}
 esac; esac
 for word in $list; do case "$word" in "$1"* | /) echo "$word" ;; esac; done"""
-# Completion script for bash, which calls `_PROGRAM`. If a word is "=", bash has split an argument
-# such as `--algo=ppo` into three words. If COMPREPLY stays empty, bash completes file names.
+# Completion script for bash, which calls `_PROGRAM`. Bash splits an argument such as `--algo=ppo`
+# into three words, the second of which is "=". If COMPREPLY stays empty, bash completes file names.
 _BASH = """_jaxenvs() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" IFS=$'\\n'
     [[ $word == "=" ]] && word=
@@ -228,20 +228,20 @@ def _program(known: dict[str, Words]) -> str:
 
 
 def _pattern(name: str, place: str) -> str:
-    """Return a pattern for the `case` statement of `_PROGRAM`, in which `line` is matched.
+    """Return a `case` pattern, against which `_PROGRAM` matches its variable `line`.
 
-    The pattern matches the command `name` followed by the words of `place`, a position of `Words`.
-    If `place` ends with `...`, the pattern also matches further arguments that are not options.
+    The pattern matches the command `name` followed by the words of `place`, a key of
+    `Words.places`. If `place` ends with `...`, further arguments that are not options may follow.
     """
     line = f"{name} {place.removesuffix('...')}".strip()
     return f'"{line}"|"{line} "[!-]*' if place.endswith("...") else f'"{line}"'
 
 
 def _listed(given: list[str]) -> str:
-    """Return completions as a text for `_PROGRAM`: the words, separated by spaces.
+    """Return completions as text for `_PROGRAM`: the words, separated by spaces.
 
-    If `given` contains all ids, all families or all puzzles in sequence, the shell variable of
-    this kind, such as `$ids`, replaces these words.
+    Where `given` lists all ids, all families or all puzzles in sequence, a shell variable such as
+    `$ids` replaces these words.
     """
     line, kinds = " ".join(given), _kinds()
     for kind in KINDS:

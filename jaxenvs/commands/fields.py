@@ -77,7 +77,7 @@ def gathered(argv: Iterable[str], levels: bool = False) -> list[str]:
     levels: whether the command has the option `--levels FILE`, which becomes `--set levels=FILE`.
 
     The new arguments end with one `--param` and all its pairs, then one `--set` and all its pairs.
-    So the arguments `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1 --set=b=2` become equal.
+    So `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1 --set=b=2` give equal arguments.
     """
     return _gathered(_gathered(_with_levels(argv) if levels else argv, PARAM), FLAG)
 
@@ -93,14 +93,14 @@ def _with_levels(argv: Iterable[str]) -> Iterator[str]:
         path = path if equals else next(arguments, "")
         if path and (equals or not path.startswith("-")):
             yield from (FLAG, written("levels", path))
-        else:  # the parser of the command reports that the file is missing
+        else:  # no file follows `--levels`; the command's parser reports this mistake
             yield from filter(None, (LEVELS, path))
 
 
 def _gathered(argv: Iterable[str], flag: str) -> list[str]:
     rest: list[str] = []
     pairs: list[str] = []
-    needed = allowed = False  # whether the next argument must be a pair, and whether it may be one
+    needed = allowed = False  # `needed`: the next argument must be a pair; `allowed`: it may be one
     for argument in argv:
         if argument == flag:
             needed = allowed = True

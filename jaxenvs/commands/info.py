@@ -14,9 +14,9 @@ EXAMPLES = ("info Grid-DoorKey-8x8-v0", "info MiniGrid-Empty-8x8-v0", "info Cart
 # Maximum width of a page in characters; a narrower terminal reduces it, but not below LEAST.
 WIDTH = 100
 LEAST = 60
-# Widths of the columns of a table, in characters. Each column but the last has at most the width
-# COLUMN, unless it contains a longer word. The last column has at least the width LAST, unless all
-# its cells are shorter. If there is no room for it, each of its cells is printed below its row.
+# Widths of the columns of a table, in characters. COLUMN is the maximum width of each column but
+# the last; a longer word widens the column. LAST is the minimum width of the last column, unless
+# all its cells are shorter. If the last column does not fit, each cell is printed below its row.
 COLUMN, LAST = 36, 32
 
 
@@ -51,8 +51,8 @@ def plain(content: Page, width: int | None = None) -> list[str]:
 def _table(section: Section, width: int) -> Iterator[str]:
     """Yield the lines of a section's table, with long cells wrapped.
 
-    An empty heading is left out. If too little width remains for the last column, the text of its
-    cell is printed below each row.
+    The heading is left out if it is empty. If too little width remains for the last column, its
+    cells are printed below their rows.
     """
     shown = [section.head, *section.rows] if any(section.head) else section.rows
     if not section.rows:

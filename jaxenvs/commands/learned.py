@@ -1,7 +1,7 @@
 """Decide whether a recorded training run has learned anything.
 
-A run has learned something if its policy beats random play by more than chance. Runs and random
-play are records of `reference.json`, which `benchmarks/reference.py` writes.
+It has learned something if its policy beats random play by more than chance. The records of runs
+and of random play are in `reference.json`, which `benchmarks/reference.py` writes.
 """
 
 import math
@@ -12,7 +12,7 @@ import numpy as np
 # Value of the option --novelty -> name of the exploration bonus.
 BONUSES = {"rnd": "RND", "noveld": "NovelD", "e3b": "E3B"}
 SCALED = "scaled rewards"
-ADDED = {*BONUSES.values(), SCALED}  # additions to a learner that do not change the task
+ADDED = {*BONUSES.values(), SCALED}  # additions to a learner; they do not change the task
 # Minimum difference between the run's mean return and random play's, in units of the return.
 LEAST = 0.05
 # Level of significance of the test of successes: the one-sided p-value must be lower.
@@ -33,12 +33,13 @@ UNLEARNED = (
 def is_learned(run: dict[str, Any], random: dict[str, Any] | None) -> bool:
     """Return whether a recorded run is better than random play by more than chance.
 
-    The run's mean return must exceed random play's by at least `LEAST`, and either the number of
-    successes or the returns must differ significantly. The test of the returns uses random play's
-    standard deviation for the run as well, because under the null hypothesis the run's policy is no
-    better. If only a few successes determine the mean, this standard deviation is unreliable, and
-    only the successes are tested. For a run in a changed task there is no record of random play;
-    such a run counts as learned.
+    The run's mean return must exceed random play's by at least `LEAST`. In addition, the number of
+    successes or the mean return must be significantly higher. The test of returns assumes that the
+    returns of the run have random play's standard deviation, because under the null hypothesis the
+    run's policy is no better. With 1 to `FEW` - 1 successes, this standard deviation is unreliable,
+    and only the successes are tested.
+
+    A run in a changed task counts as learned, because there is no record of random play for it.
     """
     if random is None or not is_same_task(run):
         return True
@@ -57,8 +58,8 @@ def is_learned(run: dict[str, Any], random: dict[str, Any] | None) -> bool:
 def chance(run: dict[str, Any], random: dict[str, Any]) -> float:
     """Return the one-sided p-value of Fisher's exact test for the numbers of successes.
 
-    It is the probability that at least `run["succeeded"]` of all successes belong to the run, if
-    every episode of both records is equally likely to succeed.
+    It is the probability that at least `run["succeeded"]` of the successes of both records fall
+    into the run, if every episode of both records is equally likely to succeed.
     """
     episodes, successes = run["episodes"], run["succeeded"] + random["succeeded"]
     total = episodes + random["episodes"]

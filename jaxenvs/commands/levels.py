@@ -61,7 +61,7 @@ def _run(argv: list[str]) -> int:
         if options.action == EDIT:
             return table.editor()(options, env, argv)
         return ACTIONS[options.action](options, env)
-    except BrokenPipeError:  # the reader of stdout has exited; `cli.program` handles it
+    except BrokenPipeError:  # the program that reads stdout has exited; `cli.program` handles it
         raise
     except OSError as error:
         raise unwritable(error) from error

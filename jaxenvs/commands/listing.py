@@ -64,10 +64,10 @@ def _searched(spec: registry.EnvSpec) -> str:
 
 
 def _nothing_found(words: list[str], text: str) -> str:
-    """Return the error message if no id matches the words.
+    """Return the error message for words that match no id.
 
     If the words name an environment of another package that jaxenvs leaves out on purpose, the
-    message gives the reason. Otherwise it suggests similar words.
+    message gives the reason. Otherwise the message suggests similar words.
     """
     asked = " ".join(words)
     for id, reason in registry.absences().items():

@@ -78,10 +78,10 @@ def page(id: str) -> Page:
 def docstring(env_class: type[Env]) -> dict[str, tuple[str, ...]]:
     """Return the paragraphs of an environment class's docstring, by label.
 
-    A label is a word such as `Actions:` at the start of a line or after a sentence; text without a
-    label has the label `Rules`. If a class lacks a label, its base classes provide the paragraph.
-    Paragraphs about observations are collected from the class and all its bases, because each class
-    describes only the differences.
+    A label is a word such as `Actions:` at the start of a line or after a sentence. Text without a
+    label gets the label `Rules`. If the class lacks a label, the paragraph of the nearest base
+    class is used. For observations, the paragraphs of the class and of all its bases are listed,
+    because each class describes only the differences from its base.
     """
     texts: dict[str, tuple[str, ...]] = dict.fromkeys(("Rules", *LABELS), ())
     for kind in env_class.__mro__:
@@ -137,8 +137,8 @@ def _source(spec: EnvSpec) -> str:
 def _sight(env: Env) -> str:
     """Return text that says whether one observation determines the state.
 
-    If observations determine the state only for some values of the field `obs`, the text names
-    these values.
+    If the answer depends on the field `obs`, the text lists the values of `obs` for which
+    observations determine the state.
     """
     if env.fully_observed:
         return "yes"
@@ -276,9 +276,9 @@ def _shown(value: Any) -> str:
 def comments(kind: type) -> dict[str, str]:
     """Return the comments of the annotated fields of a class and its bases: name -> comment.
 
-    Comments are read from the source: a comment follows the field, precedes it, or is a docstring
-    below it. A field that a subclass annotates again without a comment keeps the comment of the
-    base class. The result is empty if there is no source.
+    The comments are read from the source code. A comment is at the end of the field's line, on the
+    lines above, or a docstring below it. If a subclass annotates a field again without a comment,
+    the comment of the base class is used. The result is empty if there is no source code.
     """
     notes: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):

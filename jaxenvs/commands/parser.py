@@ -32,9 +32,10 @@ class UsageError(ValueError):
 
 
 class Parser(argparse.ArgumentParser):
-    """Argument parser with one-sentence errors that suggest an option in place of an unknown one.
+    """Argument parser whose error messages are one sentence.
 
-    The help ends with `examples`: command lines, given without the leading `jaxenvs`.
+    For an unknown option, the message suggests known options. The help ends with `examples`:
+    command lines, given without the leading `jaxenvs`.
     """
 
     has_levels = False  # whether the command has the option `--levels FILE`
@@ -104,8 +105,8 @@ class Parser(argparse.ArgumentParser):
 def suggested(option: str, options: Iterable[str]) -> str:
     """Return the end of an error message about an unknown option: `; did you mean ...?`.
 
-    The text suggests the option whose words have the letters of `option` as their initials (such as
-    `--lr` for `--learning-rate`), else options with similar names.
+    If the letters of `option` are the initials of an option's words, as in `--lr` for
+    `--learning-rate`, suggest that option; otherwise suggest options with similar names.
     """
     known = list(options)
     for name in known:
@@ -183,7 +184,7 @@ def _of_run(pairs: Sequence[str], flag: str) -> dict[str, Any]:
 
 def unwritable(error: OSError) -> UsageError:
     """Return a `UsageError` for an `OSError` from writing a file; its message is one sentence."""
-    # The error comes from `files.target`, and its message is already a sentence.
+    # An error without a file name comes from `files.target`; its message is already a sentence.
     if error.filename is None:
         return UsageError(str(error))
     return UsageError(f"{error.filename} cannot be written: {error.strerror}")

@@ -1,6 +1,6 @@
-"""`Background` runs work in a separate thread, so that the main thread need not wait for it.
+"""`Background` runs work, such as a compilation, in a separate thread.
 
-An example of such work is a compilation.
+The main thread continues meanwhile.
 """
 
 import threading
@@ -52,7 +52,7 @@ class Background(Generic[T]):
 def is_busy() -> bool:
     """Return whether the job of any `Background` is still running.
 
-    Python waits for its threads before it exits, and a compilation can take minutes. A command that
-    has finished therefore exits with `os._exit` if a job is running.
+    A command that has finished calls this function, and exits with `os._exit` if a job is running.
+    A normal exit of Python would wait for the job, such as a compilation, which can take minutes.
     """
     return any(thread.name.startswith(NAME) for thread in threading.enumerate())

@@ -19,7 +19,7 @@ from .settle import settled
 
 
 def join(*fields: tuple[ArrayLike, int]) -> Int32[Array, "*batch"]:
-    """Return fields (value, number of bits) packed into one int32.
+    """Pack fields (value, number of bits) into one int32.
 
     The first field takes the lowest bits.
     """
@@ -40,10 +40,11 @@ def cut(word: Int32[Array, "*batch"], *bits: int) -> list[Int32[Array, "*batch"]
 
 
 def kept(*fields: tuple[Any, int]) -> list[Array]:
-    """Return the values of pairs (value, number of bits) unchanged, but make a CPU store them.
+    """Return the values of pairs (value, number of bits); on a CPU, compute each value only once.
 
-    The values are packed into one int32, which `settled` stores in memory, and unpacked again.
-    Otherwise XLA on a CPU would recompute the values in every operation that uses them.
+    XLA on a CPU would otherwise recompute the values in every operation that uses them. To prevent
+    this, the values are packed into one int32, `settled` stores this int32 in memory, and the
+    values are unpacked from it.
     """
     values = cut(settled(join(*fields)), *(bits for _, bits in fields))
     flags = [value.dtype == jnp.bool_ for value, _ in fields]
@@ -56,7 +57,7 @@ def any_of(words: Iterable[Array]) -> Array:
 
 
 def rank_of(uniform: Array, count: Int32[Array, "*batch"]) -> Int32[Array, "*batch"]:
-    """Return a uniform integer in 0 .. count - 1, computed from a uniform number in [0, 1).
+    """Map a uniform number in [0, 1) to a uniform integer in 0 .. count - 1.
 
     The result is 0 if the count is 0.
     """
@@ -67,10 +68,10 @@ def rank_of(uniform: Array, count: Int32[Array, "*batch"]) -> Int32[Array, "*bat
 def nth_bit(
     words: Sequence[Int32[Array, "*batch"]], rank: Array, width: int = 16
 ) -> Int32[Array, "*batch"]:
-    """Return the position of the set bit of rank `rank` in a sequence of words.
+    """Return the position of the `rank`-th of the bits that are 1 in a sequence of words.
 
     Each word has `width` bits (16 or 32). Ranks and positions count from 0 at the lowest bit of the
-    first word. The result is undefined if there are too few set bits.
+    first word. The result is undefined if at most `rank` bits are 1.
     """
     word, number, before = words[0], jnp.zeros_like(rank), jnp.zeros_like(rank)
     seen = jax.lax.population_count(word)
@@ -98,15 +99,15 @@ def words_for(count: int, bits: int) -> int:
 def pack(
     values: UInt8[Array, " count"] | UInt32[Array, " count"], bits: int
 ) -> UInt32[Array, " words"]:
-    """Return values of `bits` bits each packed into 32-bit words.
+    """Pack values of `bits` bits each into 32-bit words.
 
     The first value takes the lowest bits of the first word.
     """
     per_word = 32 // bits
     count = values.shape[0]
     padded = jnp.pad(values.astype(jnp.uint32), (0, -count % per_word)).reshape(-1, per_word)
-    # The slices are combined one by one in a Python loop. XLA fuses such a chain into the code that
-    # reads the words, but would not fuse a reduction over an axis.
+    # A Python loop combines the slices, because XLA fuses the resulting chain of operations into
+    # the code that reads the words. XLA would not fuse a reduction over an axis.
     word = jnp.zeros_like(padded[:, 0])
     for i in range(per_word):
         word = word | (padded[:, i] << np.uint32(i * bits))
@@ -116,7 +117,7 @@ def pack(
 def unpack(
     words: UInt32[Array, " words"], count: int, bits: int, dtype: DTypeLike = jnp.uint8
 ) -> UInt8[Array, " {count}"] | UInt32[Array, " {count}"]:
-    """Return the `count` values of `bits` bits each that `pack` packed into `words`."""
+    """Return the `count` values, of `bits` bits each, that `pack` packed into `words`."""
     per_word = 32 // bits
     index = np.arange(count)
     shift = (index % per_word * bits).astype(np.uint32)

@@ -1,6 +1,7 @@
-"""Give new arrays the types that a loop's carry needs: strong dtypes, and varying over devices.
+"""Convert new arrays so that they can be the carry of a JAX loop.
 
-"Varying" is how JAX's `shard_map` marks arrays that may differ between devices.
+The arrays get strong dtypes. Under `shard_map`, they also get the type "varying": JAX marks arrays
+in this way if they may differ between devices.
 """
 
 import functools
@@ -21,12 +22,12 @@ def as_carry(key: Key, tree: T) -> T:
 
 
 def varying_like(key: Key, leaf: Array) -> Array:
-    """Under `shard_map`, mark an array as varying over the devices over which the key varies.
+    """Return the array; under `shard_map`, mark it as varying over the same devices as the key.
 
-    JAX marks a constant in a new state, such as a `time` of 0, as equal on all devices. Such a
-    constant cannot be the carry of a loop whose steps make it vary. This function selects between
-    the array and itself by a condition on the key, so JAX marks the result as varying. The compiler
-    removes the selection.
+    JAX marks a constant in a new state, such as a `time` of 0, as equal on all devices. The steps
+    of a loop make the value vary, so JAX would reject the constant as the loop's carry. This
+    function selects between the array and itself by a condition on the key. JAX then marks the
+    result as varying, and the compiler removes the selection.
     """
     return jnp.where(jax.random.key_data(key)[0] == 0, leaf, leaf)
 

@@ -25,7 +25,7 @@ _drawn: contextvars.ContextVar[bool] = contextvars.ContextVar("level_is_drawn", 
 def closest(given: str, allowed: Iterable[str], count: int = 3) -> list[str]:
     """Return at most `count` of the allowed names that resemble `given`, the most similar first.
 
-    Upper and lower case count as equal. Names that begin with `given` come after the similar ones.
+    Upper and lower case count as equal. If there is room, names that begin with `given` follow.
     """
     folded: dict[str, str] = {}
     for name in allowed:
@@ -90,7 +90,8 @@ def float_field(owner: str, name: str, given: object, low: float) -> None:
 def number(where: str, name: str, given: Any, low: float, high: float) -> None:
     """Raise `ValueError` if a number, or any entry of an array, is outside `low .. high`.
 
-    NaN counts as outside. Traced values, which are unknown, and values that are not numbers pass.
+    NaN counts as outside. Nothing is checked for a traced value, which has no known value yet, or
+    for a value that is not a number.
     """
     if isinstance(given, Tracer) or not isinstance(
         given, (int, float, np.generic, np.ndarray, jax.Array)
@@ -136,7 +137,8 @@ def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Ar
     """Return `given` cast to the dtypes of `wanted`, after a check of its structure and shapes.
 
     Python numbers become arrays, and ints become floats where `wanted` has a float. Raises
-    `TypeError` if the structure differs, or if a leaf does not fit; the message names this leaf.
+    `TypeError` if the structure differs, or if a leaf does not fit. In the second case, the message
+    names the leaf.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(wanted)
     if jax.tree.structure(given) != structure:
@@ -207,10 +209,10 @@ def state_of(state: Any, like: PyTree, where: str) -> None:
 
 @contextlib.contextmanager
 def level_is_drawn() -> Iterator[None]:
-    """Disable `level_like` in this context, because the environment itself drew the level.
+    """Disable the check `level_like` in this context, for a level that the environment itself drew.
 
-    Without this context, the first reset would trace the level generator a second time, only to
-    learn the shapes of its levels.
+    The check needs the shapes of the environment's levels. To compute them, the first reset would
+    trace the level generator a second time.
     """
     before = _drawn.set(True)
     try:
@@ -222,8 +224,9 @@ def level_is_drawn() -> Iterator[None]:
 def level_like(level: PyTree, wanted: Callable[[], PyTree], where: str) -> None:
     """Raise `TypeError` unless the arrays of `level` have the shapes of the environment's levels.
 
-    `wanted` returns a level that the environment drew, or its shapes. Arrays are compared by name,
-    and missing arrays are allowed, because an environment may complete a level that a user wrote.
+    `wanted` returns a level of the environment, or the shapes of its arrays. Arrays are compared by
+    name. `level` may lack some arrays, because an environment can complete a level that a user
+    wrote.
     """
     if _drawn.get():
         return
@@ -279,8 +282,8 @@ def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
 def same_types(before: PyTree, after: PyTree, where: str) -> PyTree[Array]:
     """Check that a step kept the structure, shapes and dtypes of the state.
 
-    Returns `after`, the state after the step, with strongly typed arrays. Raises `TypeError` if the
-    author's `step_state` changed any of them; `where` begins the message.
+    Returns `after`, the state after the step, with strong dtypes. Raises `TypeError` if the
+    structure, a shape or a dtype differs from `before`; the message begins with `where`.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(before)
     if jax.tree.structure(after) != structure:

@@ -10,10 +10,10 @@ Place = tuple[int, int]  # row, column
 
 
 class ActionKeys(NamedTuple):
-    """One action with its name and its keys, the main key first.
+    """The name and the keys of one action, the main key first.
 
-    While a policy plays, the viewer uses the arrow keys and Space to step through time. An action
-    that has one of these keys should therefore also have a letter.
+    An action that has an arrow key or Space should also have a letter, because the viewer uses the
+    arrow keys and Space to step through time while a policy plays.
     """
 
     name: str
@@ -31,9 +31,9 @@ class Pointing(NamedTuple):
 
     rows: int  # number of rows into which the picture is divided
     columns: int
-    # Function of (state, place) that returns the action of the place, or None if the place has no
-    # action. Its arguments are (state, first place, second place) if `pair` is set, and (state,
-    # place, digit) if `writes` is set.
+    # Function of (state, place) that returns the action for a place, or None if the place has no
+    # action. If `pair` is set, the arguments are (state, first place, second place). If `writes` is
+    # set, they are (state, place, digit).
     action: Callable[..., int | None]
     does: str  # description, for the help, of the actions that the player selects by pointing
     pair: bool = False  # whether the player selects two places, such as a move's origin and target
@@ -53,8 +53,8 @@ class Controls(NamedTuple):
     # Name and keys of each action, in order; empty if keys cannot select actions.
     actions: tuple[ActionKeys, ...] = ()
     pointing: Pointing | None = None
-    # Element of the action space that each entry of `actions` selects; () if entry i selects the
-    # action i.
+    # Entry i is the element of the action space that `actions[i]` selects. If the tuple is empty,
+    # `actions[i]` selects the Discrete action i.
     values: tuple[Any, ...] = ()
 
     @property

@@ -1,10 +1,12 @@
 """Action distributions of policies, parametrised by the outputs of a policy network.
 
 For a Discrete space the outputs are one logit per action; for a MultiDiscrete space the logits of
-all components, concatenated. For a Box they are the mean and raw standard deviation of a Gaussian
-per component, whose samples are squashed by tanh and scaled to the bounds (Haarnoja et al., 2018).
-`log_prob` takes the sample that `draw` returns. For a Box, this sample is the value before tanh,
-because inverting tanh would lose precision for actions near the bounds.
+all components, concatenated. For a Box they are the mean and raw standard deviation of one Gaussian
+per component. The samples of the Gaussians are squashed by tanh and scaled to the bounds (Haarnoja
+et al., 2018).
+
+`draw` returns the sample before tanh, and `log_prob` takes this value. If it took the action, it
+would have to invert tanh, which loses precision for actions near the bounds.
 """
 
 import dataclasses
@@ -51,8 +53,8 @@ class Categorical:
     ) -> Float32[Array, "*batch"]:
         """Return the log-probability of each sampled action."""
         actions = jnp.arange(outputs.shape[-1], dtype=drawn.dtype)
-        # A masked sum over the actions replaces a gather, because the gradient of a gather is a
-        # scatter, for which XLA launches a separate kernel.
+        # The log-probability is selected by a masked sum over the actions, not by a gather: the
+        # gradient of a gather is a scatter, for which XLA launches a separate kernel.
         known = jnp.where(drawn[..., None] == actions, jax.nn.log_softmax(outputs), 0.0)
         return known.sum(axis=-1)
 
@@ -158,10 +160,10 @@ class TanhGaussian:
     def log_prob(
         self, outputs: Float[Array, "*batch outputs"], drawn: Array
     ) -> Float32[Array, "*batch"]:
-        """Return the log-density of the action that each sample becomes.
+        """Return the log-density of each action, given the sample from which `action` computes it.
 
-        This is the Gaussian's log-density minus the log of the derivative of `action` (change of
-        variables).
+        It is the Gaussian's log-density of the sample minus the log of the derivative of `action`
+        (change of variables).
         """
         mean, deviation = self.moments(outputs)
         normal = -0.5 * jnp.square((drawn - mean) / deviation) - jnp.log(deviation)

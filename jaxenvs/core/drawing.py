@@ -38,9 +38,9 @@ def has_tiles(env: Env) -> bool:
 
 
 def has_picture(env: Env) -> bool:
-    """Return whether the environment is drawn by `picture` or from the observation.
+    """Return whether the environment is drawn by `picture` or from the observation, not from tiles.
 
-    False if it is drawn from tiles alone. Only valid if `is_drawn` is true.
+    The result is only valid if `is_drawn` is true.
     """
     return not has_tiles(env) or type(unwrapped(env)).picture is not Env.picture
 
@@ -96,9 +96,9 @@ def board_shape(env: Env) -> tuple[int, int]:
 def fitting_tile_size(shape: tuple[int, int], width: int, height: int, largest: int = 64) -> int:
     """Return the largest tile size at which a picture fits into `width` x `height` pixels.
 
-    `shape` is the number of (rows, columns) of the picture, in tiles. The tile size, in pixels, is
-    a multiple of 4, so that edges are crisp. It is at most `largest` and at least 4; at size 4, the
-    picture may be larger than `width` x `height`.
+    `shape` is the number of (rows, columns) of tiles in the picture. The tile size, in pixels, is a
+    multiple of 4, so that edges are crisp, and lies between 4 and `largest`. At size 4 the picture
+    may be too large to fit.
     """
     rows, columns = shape
     fits = min(width // columns, height // rows, largest)

@@ -1,9 +1,9 @@
 """`compiled`, a decorator: eager calls of the decorated method run as one compiled program.
 
-A decorated method that is called outside any JAX trace is compiled as one program, which later
-calls reuse. Otherwise JAX would run one operation at a time and recompile loops at each call; a
-reset that draws its level in loops would take a second or two. Inside a trace, and under
-`jax.disable_jit`, the decorator changes nothing.
+An eager call is a call outside any JAX trace. Without the decorator, JAX would run an eager call
+one operation at a time and recompile its loops at each call; a reset that draws its level in loops
+would take a second or two. With the decorator, later calls reuse the compiled program. Inside a
+trace, and under `jax.disable_jit`, the decorator changes nothing.
 """
 
 import contextlib
@@ -30,11 +30,11 @@ _off: contextvars.ContextVar[bool] = contextvars.ContextVar("op_by_op", default=
 def compiled(method: Method) -> Method:
     """Decorate a method so that eager calls run as one compiled program.
 
-    The method's object must be frozen and hashable; it is static, and all other arguments are
-    pytrees of arrays or numbers. Equal objects whose fields have the same types use the same
-    program, which is recompiled only for new shapes, dtypes or structures. If the object has
-    `check_values`, this method checks the argument `params` before the call, because a trace cannot
-    see values.
+    The object to which the method belongs must be frozen and hashable, because it is a static
+    argument. All other arguments are pytrees of arrays or numbers. Equal objects whose fields have
+    the same types share a program, which is recompiled only for new shapes, dtypes or structures.
+    If the object has a method `check_values`, it checks the argument `params` before the call,
+    because a trace cannot see values.
     """
     signature = inspect.signature(method)
 
@@ -56,9 +56,9 @@ def compiled(method: Method) -> Method:
             raise
         except Exception:
             pass
-        # The compiled call failed: the caller made a mistake, or the method cannot be compiled. The
-        # method is called again without compilation, so that the error shows the argument values
-        # and its traceback shows no compilation.
+        # The compiled call failed: the caller made a mistake, or the method cannot be compiled. A
+        # call without compilation raises a clearer error: its message shows the argument values,
+        # and its traceback shows no frames of the compilation.
         with op_by_op():
             return method(owner, *args, **kwargs)
 
@@ -98,8 +98,8 @@ def op_by_op() -> Iterator[None]:
 def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any:
     """Return the jitted function of (args, kwargs) that an eager call of `method` runs.
 
-    `owner` is the method's object. `kinds` are the types of the object's fields. They distinguish
-    objects whose fields compare equal but differ in type, such as 1 and 1.0.
+    `owner` is the method's object. `kinds`, the types of the object's fields, is used only as a key
+    of the cache: fields that differ in type, such as 1 and 1.0, compare equal.
     """
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -112,8 +112,8 @@ def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any
 def kinds(value: Any) -> Hashable:
     """Return the type of a value, the types of its fields or elements, and the signs of floats.
 
-    Values that compare equal but differ in type or sign have different results: 1, 1.0 and True, or
-    0.0 and -0.0.
+    The result distinguishes values that compare equal but can give different results: 1, 1.0 and
+    True differ in type, 0.0 and -0.0 in sign.
     """
     if dataclasses.is_dataclass(value):
         parts = [getattr(value, field.name) for field in dataclasses.fields(value)]
@@ -124,10 +124,10 @@ def kinds(value: Any) -> Hashable:
 
 
 def _is_eager() -> bool:
-    """Return whether this call happens outside any JAX trace and may be compiled.
+    """Return True if this call is outside any JAX trace and compilation is not turned off.
 
-    False inside `jit`, `vmap`, `grad`, `scan`, `eval_shape` and other transformations, under
-    `jax.disable_jit` and within `op_by_op`.
+    A trace means `jit`, `vmap`, `grad`, `scan`, `eval_shape` or another transformation.
+    `jax.disable_jit` and `op_by_op` turn compilation off.
     """
     if _off.get() or jax.config.jax_disable_jit:  # type: ignore[attr-defined]  # an option of JAX
         return False

@@ -64,11 +64,12 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
 
     An author subclasses it, declares settings as annotated fields (every subclass becomes a frozen
     dataclass) and writes the abstract members; `make` fails if one is missing. `step` counts
-    `time`, applies the time limit, casts dtypes and checks its arguments. Members for players,
-    learners, batches and comparison with other packages have defaults, see `jaxenvs.core.parts`.
+    `time`, applies the time limit, casts dtypes and checks its arguments. The members in
+    `jaxenvs.core.parts`, for players, learners, batches, levels as text and comparison with other
+    packages, have defaults.
     """
 
-    # Maximum number of candidate levels that a reset draws; more than 1 if `accepts` may reject one
+    # maximum number of candidate levels that a reset draws; above 1 if `accepts` can reject one
     level_budget: ClassVar[int] = 1
     # Action taken in place of an illegal one; None: an illegal action changes only `time`.
     idle_action: ClassVar[int | None] = None
@@ -110,7 +111,7 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
 
     @abstractmethod
     def reset_state(self, key: Key, level: PyTree[Array], params: Any) -> Any:
-        """Return an episode's first state in `level`, which `draw_level` or a user made."""
+        """Return the first state of an episode in `level`, which `draw_level` or a user made."""
         raise NotImplementedError
 
     @abstractmethod
@@ -161,8 +162,8 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
     def shortest_limit(self, params: Any) -> int:
         """Return the smallest `time_limit` that an episode with `params` can have.
 
-        Learners size their buffers by this limit. `params` must not be traced. If a subclass
-        overrides `time_limit` but not this method, the result is 1.
+        Learners size their buffers by this limit. `params` must not be traced. The result is 1 if a
+        subclass overrides `time_limit` but not this method, because its limits are then unknown.
         """
         if type(self).time_limit is not Env.time_limit:
             return 1
@@ -200,7 +201,7 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
 
     @eager.compiled
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
-        """Advance the episode by one action; never begins a new episode.
+        """Advance the episode by one action; never begin a new episode.
 
         An action outside `action_space` is clipped into it and sets `info["invalid_action"]`. A
         key, state or action of the wrong shape or dtype raises `TypeError` while tracing.

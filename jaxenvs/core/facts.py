@@ -12,18 +12,22 @@ from .spaces import Space
 # Largest number of array entries that a text lists; a larger array is shown as dtype and shape.
 MOST_NUMBERS = 400
 RGB = tuple[int, int, int]
-# How the panel next to the picture shows a fact. In plain text, such as descriptions for language
-# models, there are no bars or icons: `sentences` writes labels and values as words.
+# How the panel next to the picture shows a fact. A plain text, such as a description for a language
+# model, has no bars or icons, so `sentences` writes the label and the value as words.
 Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]
 
 
 class Fact(NamedTuple):
     """One fact about a state: something that the agent has or knows.
 
-    `kind` sets how a panel shows the fact. `text` is the label with the value. `sentence` is text
-    that needs no label. `bar` is a bar filled to `amount` of `most`. `count` is an icon with the
-    number `amount`. `clock` is a dial, where `amount` is the fraction of the day that has passed
-    since noon. `icon` is a picture of the object that `value` names.
+    `kind` sets how a panel shows the fact:
+
+    - text: the label and the value.
+    - sentence: text that needs no label.
+    - bar: a bar filled to `amount` of `most`.
+    - count: an icon with the number `amount`.
+    - clock: a dial; `amount` is the fraction of the day that has passed since noon.
+    - icon: a picture of the object that `value` names.
     """
 
     label: str
@@ -75,8 +79,8 @@ def listed(parts: Iterable[str]) -> str:
 def sentences(facts: Iterable[Fact]) -> list[str]:
     """Return facts as a list of sentences.
 
-    First come the facts of kind `sentence`, then one sentence for all bars, one for all counts, and
-    one for each remaining fact.
+    Each fact of kind `sentence` comes first, as it is. Then follow one sentence about all bars, one
+    about all counts, and one about each remaining fact.
     """
     facts = list(facts)
     found = [f"{_begun(_labelled(f))}." for f in facts if f.kind == "sentence"]

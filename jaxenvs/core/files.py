@@ -14,10 +14,10 @@ OFF = ("off", "0", "no", "false")
 
 
 def cache_folder(variables: Mapping[str, str]) -> Path | None:
-    """Return the cache folder, from the given environment variables.
+    """Return the cache folder that the environment variables in `variables` select.
 
-    `JAXENVS_CACHE` names it; the default is `jaxenvs` in `XDG_CACHE_HOME` or `~/.cache`. None if
-    caching is off, or if there is no home folder.
+    The variable `JAXENVS_CACHE` names the folder; the default is `jaxenvs` in `XDG_CACHE_HOME` or
+    `~/.cache`. The result is None if the variable turns caching off, or if there is no home folder.
     """
     given = variables.get(CACHE, "")
     if given.lower() in OFF:
@@ -65,8 +65,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path to write to; afterwards the written file replaces `path`.
 
     If the `with` block raises, the temporary file is deleted and `path` stays unchanged. If `path`
-    is a symbolic link, the file that it points to is replaced. Raises `OSError` as `target` does.
-    An `OSError` about the temporary file is changed to name `path`.
+    is a symbolic link, the file to which the link points is replaced. Raises the errors of
+    `target`. If the operating system reports an error about the temporary file, the raised
+    `OSError` names `path` instead.
     """
     path = target(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")

@@ -1,10 +1,13 @@
 """XLA flags that make environments run faster on NVIDIA GPUs.
 
-XLA runs a program as CUDA graphs, which it calls command buffers. Three defaults of XLA cost time.
-First, a graph contains no loop whose number of iterations depends on data: in each iteration of
-such a loop, the host waits for the GPU to learn whether to continue. A step whose resets come from
-`exact` or `stock` has such a loop. Second, the kernels of a graph run one after another, although
-few kernels of a step depend on each other. Third, `scan` fills its outputs with zeros first.
+XLA runs a program as CUDA graphs, which it calls command buffers. Three defaults of XLA cost time,
+and the flags change them:
+
+- A graph contains no loop whose number of iterations depends on data. In each iteration of such
+  a loop, the host waits for the GPU to learn whether to continue. A step has such a loop if its
+  resets come from `exact` or `stock`.
+- The kernels of a graph run one after another, although few kernels of a step depend on others.
+- `scan` fills its outputs with zeros first.
 
 A step of 4,096 environments of BabyAI-GoToLocal with reset source `stock` takes 52 us without the
 flags and 32 us with them; a step of 1,048,576 environments of DoorKey-8x8 takes 840 us without and
@@ -25,8 +28,8 @@ class Flag(NamedTuple):
 
     name: str
     value: str
-    # Oldest release of jaxlib that is known to accept the flag. XLA ends a process that sets a flag
-    # or value that it does not know, so older releases must not see it.
+    # Oldest release of jaxlib that is known to accept the flag. Older releases must not get the
+    # flag, because XLA ends the process if it does not know a flag or its value.
     since: tuple[int, ...]
 
     def __str__(self) -> str:

@@ -53,8 +53,8 @@ class AgentLevel(Struct):
 class AgentState(State):
     """State of the map and the agent.
 
-    The agent is packed into one int32, because XLA launches a kernel for each small array that a
-    step of a scan rewrites.
+    All values of the agent are packed into one int32, because in a scan over steps XLA launches one
+    kernel for each small array that a step rewrites.
     """
 
     # one tile byte per cell; the family's `tiles.py` defines the tile bytes
@@ -171,7 +171,7 @@ class GridWorld(Env):
     see_through_walls: bool = False  # whether the agent sees through walls and other opaque cells
     tile_size: int = 8  # side of a tile in the observations `rgb` and `rgb_full`, in pixels
 
-    # `auto` suits levels that are cheap to generate. Here, a level takes few integer operations.
+    # A level takes few integer operations to generate, and `auto` suits such cheap levels.
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     # Names and keys of the actions, in order; `action_space` may have fewer actions.

@@ -19,8 +19,9 @@ Mask = Bool[Array, "*batch actions"] | None
 def legal(logits: Float[Array, "*batch actions"], mask: Mask) -> Float[Array, "*batch actions"]:
     """Return logits, or action values, in which illegal actions have the value `NEVER`.
 
-    Illegal actions thereby get probability 0 and no gradient, and are never the best action. If no
-    action is legal, all count as legal, which avoids NaN. If `mask` is None, nothing changes.
+    With this value, an illegal action has probability 0 and no gradient, and is never the best
+    action. If no action is legal, all count as legal, which avoids NaN. If `mask` is None, all
+    actions are legal and nothing changes.
     """
     if mask is None:
         return logits
@@ -36,8 +37,8 @@ def legal_actions(env: Env, state: Any, params: Any = None) -> Mask:
 def has_illegal(env: Env) -> bool:
     """Return whether `env` forbids an action in some state.
 
-    The function traces `action_mask` to find this out, once per environment. If every action is
-    always legal, compiled programs need no mask at all.
+    If not, compiled programs need no mask at all. The function traces `action_mask`, once per
+    environment, to find out whether the mask depends on the state.
     """
     if not isinstance(env.action_space, Discrete) or type(env).action_mask is Env.action_mask:
         return False
@@ -50,9 +51,8 @@ def has_illegal(env: Env) -> bool:
         jax.eval_shape(jax.vmap(env.action_mask, out_axes=None), *batch)
     except ValueError:
         return True
-    # The mask is the same in all states, so it is computed once. It is compiled ahead of time,
-    # because a program compiled in this way computes values even if this function is called inside
-    # another trace.
+    # The mask is the same in all states, so one call for any state gives it. The call uses a
+    # program compiled ahead of time, which returns concrete values even inside another trace.
     constant = jax.jit(env.action_mask).lower(env.state_shape).compile()
     anything = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), env.state_shape)
     return not np.asarray(constant(anything)).all()

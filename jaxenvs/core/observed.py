@@ -1,7 +1,7 @@
 """Pictures of observations, for environments without tiles.
 
-A matrix is drawn with one cell per entry, an image as it is. Integers with few values are drawn as
-categories, each in one colour; other numbers as shades of grey.
+A matrix is drawn with one cell per entry, and an image as it is. If the entries of a matrix are
+integers with few values, each value has its own colour; other numbers are shades of grey.
 """
 
 import functools

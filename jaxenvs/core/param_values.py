@@ -1,7 +1,7 @@
-"""Params that are given when an environment is made: `make(id, max_steps_in_episode=50)`.
+"""Params that the user gives when making an environment: `make(id, max_steps_in_episode=50)`.
 
-They are stored in a field of the environment. Environments with different params are therefore
-unequal, and never use the same compiled program.
+The given params are stored in a field of the environment. Environments with different params are
+therefore unequal, and never share a compiled program.
 """
 
 import dataclasses
@@ -34,8 +34,8 @@ def settings(env: Any) -> dict[str, Any]:
 def names(env: Any) -> tuple[str, ...]:
     """Return the names of the params that are single numbers, which `make` can set by keyword.
 
-    Params that are arrays or structs are left out. For a wrapper, the names that it adds come
-    first, then the names of the wrapped environment.
+    Params that are arrays or structs are left out. For a wrapper, its own params come first, then
+    the params of the wrapped environment.
     """
     params = env.default_params
     if not dataclasses.is_dataclass(params):
@@ -49,10 +49,10 @@ def names(env: Any) -> tuple[str, ...]:
 def with_params(env: Any, owner: str, given: Mapping[str, Any]) -> Any:
     """Return `env` with new default values for the params named in `given`.
 
-    A whole float such as 1e4 counts as an integer. Raises `TypeError` for an unknown name or a
-    value of the wrong type, and `ValueError` for a time limit below 1; messages begin with `owner`.
-    If `env` is a wrapper, it stores the params that it adds, and the wrapped environment stores the
-    others.
+    A wrapper stores only the params that it adds; the wrapped environment stores the others. A
+    float without a fractional part, such as 1e4, counts as an integer. Raises `TypeError` for an
+    unknown name or a value of the wrong type, and `ValueError` for a time limit below 1; messages
+    begin with `owner`.
     """
     allowed = names(env)
     if _is_wrapper(env):
@@ -95,9 +95,9 @@ def apply_to_defaults(cls: type) -> None:
     def default_params(env: Any) -> Any:
         params: Any = own.__get__(env, type(env)) if hasattr(own, "__get__") else own
         given = dict(getattr(env, FIELD))
-        # A subclass may call `super().default_params` and add params to the result. The
-        # superclass's property therefore skips given params that its own params lack. The
-        # subclass's property applies them.
+        # A subclass can call `super().default_params` and add params to the result. Params that
+        # only the subclass adds are skipped here, in the superclass's property, and applied by the
+        # subclass's property.
         known = {name: given[name] for name in given if hasattr(params, name)}
         return params.replace(**known) if known else params
 

@@ -13,9 +13,9 @@ T = TypeVar("T")
 def by_platform(*args: Any, cpu: Callable[..., T], default: Callable[..., T]) -> T:
     """Return `cpu(*args)` if the compiled program runs on a CPU, else `default(*args)`.
 
-    JAX traces both functions, because it learns the platform only after tracing. If JAX can only
-    use CPUs (see `is_cpu_alone`), only `cpu` is traced. This halves the tracing time of a batch of
-    Craft, or of a batch that generates a level for every environment in each step.
+    JAX learns the platform only after tracing, so it traces both functions. Only `cpu` is traced if
+    JAX can only use CPUs (see `is_cpu_alone`). This halves the tracing time of a batch of Craft, or
+    of a batch that generates a level for every environment in each step.
     """
     if is_cpu_alone():
         return cpu(*args)
@@ -25,8 +25,8 @@ def by_platform(*args: Any, cpu: Callable[..., T], default: Callable[..., T]) ->
 def is_cpu_alone() -> bool:
     """Return whether JAX can only use CPUs: `JAX_PLATFORMS=cpu`, and no accelerator plugin.
 
-    With an installed plugin, JAX can compile ahead of time for an accelerator despite
-    `JAX_PLATFORMS`.
+    The variable alone is not enough: with an installed plugin, JAX can still compile ahead of time
+    for an accelerator.
     """
     only_cpu = jax.config.jax_platforms == "cpu"  # type: ignore[attr-defined]  # an option of JAX
     return only_cpu and not _has_plugin()

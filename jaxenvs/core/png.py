@@ -27,8 +27,8 @@ class Picture(np.ndarray):
     def _repr_png_(self) -> bytes | None:
         """Return the content of a PNG file that a notebook shows for this array.
 
-        Return None if the array is not uint8 (height, width, 3) or is empty. A slice may have
-        another shape.
+        Return None for an empty array, or for one that is not uint8 (height, width, 3), such as
+        some slices.
         """
         is_picture = self.dtype == np.uint8 and self.ndim == 3 and self.shape[2] == 3
         return encoded(np.asarray(self)) if is_picture and self.size else None

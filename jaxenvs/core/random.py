@@ -1,9 +1,10 @@
 """Random numbers that need few GPU kernels.
 
-Code that draws a level or makes a step draws all its random 32-bit integers ("words") at once, and
-integer arithmetic turns each of them into the numbers needed. Where cryptographic independence is
-not needed, `hashed` replaces JAX's threefry by a short hash of the key and a counter. The hash uses
-the finaliser `lowbias32` of C. Wellons, "Prospecting for hash functions".
+Code that draws a level or makes a step first draws all random 32-bit integers ("words") that it
+needs, in one operation. Integer arithmetic then turns each word into a random number. Where
+cryptographic independence is not needed, `hashed` replaces JAX's threefry by a short hash of the
+key and a counter. The hash uses the finaliser `lowbias32` of C. Wellons, "Prospecting for hash
+functions".
 """
 
 import functools
@@ -86,11 +87,10 @@ def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array
 def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
     """Draw distinct uniform integers in `[0, count)`, in random order, from random uint32s.
 
-    Value i is first drawn as a rank among the count - i integers that are not yet taken (a Lehmer
-    code). This rank then becomes an integer: it is compared with the earlier ranks, from the latest
-    to the first, and is increased by 1 whenever it is at least as large as the earlier rank. In
-    this order the comparisons need only the earlier ranks, not the earlier integers, so all values
-    are computed in parallel.
+    The function first draws a Lehmer code: value i is a rank among the count - i integers that are
+    not yet taken. Each rank then becomes an integer: for every earlier rank, from the latest to the
+    first, the value is increased by 1 if it is at least as large as that rank. These comparisons
+    use only the ranks, not the earlier integers, so all values are computed in parallel.
     """
     number = np.arange(word.shape[0], dtype=np.int32)
     narrow = np.min_scalar_type(count - 1) if isinstance(count, int) else jnp.int32
@@ -99,13 +99,14 @@ def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
     for earlier in range(word.shape[0] - 2, -1, -1):
         passes = (value >= rank[earlier]) & (number > earlier)
         value = value + passes.astype(narrow)
-    # Without the barrier XLA would fuse this chain of comparisons into the kernel that fills a
-    # grid, and the thread of each cell would repeat the whole chain.
+    # Without the barrier XLA would fuse this chain of comparisons into a kernel that uses the
+    # values, such as the kernel that fills a grid. The thread of each cell would repeat the whole
+    # chain.
     return jax.lax.optimization_barrier(value).astype(jnp.int32)
 
 
 def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:
-    """Return a uniform random permutation: the rank of each uint32 among all of them.
+    """Return a uniform random permutation: the rank of each entry of `word` among all entries.
 
     The ranks are computed by n * n comparisons, which XLA fuses into one kernel, and not by a sort.
     """
@@ -119,11 +120,11 @@ def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:
 def shuffled(key: Key, count: int) -> Int32[Array, " count"]:
     """Return the integers 0 to count - 1 in random order, to shuffle minibatches.
 
-    Each integer is placed in the low bits of a uint32 whose high bits are random, and this one
-    array is sorted. (`jax.random.permutation` sorts two arrays, which takes ten times as long on a
-    CPU.) Integers with equal random bits stay in ascending order. Among neighbours in the result,
-    about one pair in 64 has equal bits if `count` is 8,192, and about half of the pairs if `count`
-    is 65,536.
+    One array of uint32s is sorted; each has random high bits and one of the integers in its low
+    bits. (`jax.random.permutation` sorts two arrays, which takes ten times as long on a CPU.) The
+    order is not perfectly random: integers whose random bits are equal stay in ascending order. Of
+    the pairs of neighbours in the result, about one in 64 has equal random bits if `count` is
+    8,192, and about half if `count` is 65,536.
     """
     low = np.uint32((1 << (count - 1).bit_length()) - 1)
     bits = jax.random.bits(key, (count,), jnp.uint32) & ~low

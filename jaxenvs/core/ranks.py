@@ -43,9 +43,9 @@ class Ranks(NamedTuple):
         # reduction would read the whole mask.
         words = jax.lax.optimization_barrier(words)
         ones = jax.lax.population_count(words)
-        # XLA computes the block indices at run time, because a NumPy table (block, block) would
-        # become a large constant in the program. The extra index at the end yields the total: all
-        # blocks come before it.
+        # The block indices are a JAX array, which XLA computes at run time. With NumPy, the matrix
+        # `earlier` (block, block) would become a large constant in the program. The last row of
+        # `sums` is the total, because all blocks come before the extra index at the end.
         blocks = jnp.arange(words.shape[0] + 1, dtype=jnp.int32)
         earlier = blocks[None, :-1] < blocks[:, None]
         of_block = ones.sum(axis=1, dtype=jnp.int32)
@@ -77,9 +77,9 @@ def numbers_from(
 ) -> Int32[Array, " slots"]:
     """Return the `slots` entries of the list `rows` that begin at entry `first`.
 
-    `rows` are row indices, as `Ranks.rows` returns them; only the first `count` entries of `rows`
-    are valid. In the result, invalid entries are replaced by distinct indices beyond the last row,
-    where JAX drops writes.
+    `rows` are row indices, as `Ranks.rows` returns them. Only the first `count` entries of `rows`
+    are valid. In the result, any other entry is replaced by a distinct index beyond the last row;
+    JAX drops writes to such an index.
     """
     slot = np.arange(slots, dtype=np.int32)
     listed = rows.at[first + slot].get(mode="clip")

@@ -1,8 +1,8 @@
 """The registry of environments, which maps ids to environment classes and their settings.
 
 An id has the form `Family-Name[-Size][-Variant]-vN`, such as `Grid-Empty-8x8-v0`. An alias is the
-id of the same environment in the package that it reproduces, such as MiniGrid. Modules register
-their ids when they are imported, which happens when one of their ids is first used.
+id of the same environment in another package, such as MiniGrid. A module registers its ids when it
+is imported, and it is imported when one of its ids is first used.
 """
 
 import dataclasses
@@ -35,8 +35,8 @@ _plugins_loaded = False
 EnvClass = TypeVar("EnvClass", bound=type[Env])
 
 
-# Abstract method -> public method that calls it. A class that overrides the public method may leave
-# the abstract method undefined.
+# Abstract method -> public method that calls it. A class must override one of the two methods: if
+# it overrides the public method, nothing calls the abstract method.
 _INSTEAD = {"reset_state": "reset_to", "step_state": "step"}
 
 
@@ -66,10 +66,10 @@ class EnvSpec:
 
     @property
     def upstream(self) -> str:
-        """Id that the environment has in the package that it reproduces.
+        """Id of this environment in the package that it reproduces.
 
-        It is the first alias of this id or of another id with the same class and fields; without an
-        alias, the id itself.
+        It is the first alias of this id. If this id has no alias, it is the first alias of another
+        id with the same class and fields, and otherwise the id itself.
         """
         mine = self.env_class, self.fields
         same = (row for row in _specs.values() if (row.env_class, row.fields) == mine)
@@ -247,9 +247,9 @@ def classes(family: str | None = None) -> dict[type[Env], list[str]]:
 def representatives(family: str | None = None) -> list[str]:
     """Return one id of each environment class, for benchmarks and pictures.
 
-    It is the id registered with `representative=True`, such as the size that papers report. If
-    there is none, it is the id that sets no constructor fields, and otherwise the last id of the
-    class, usually the largest. The ids are in the order of `list`.
+    The id of a class is the id registered with `representative=True`, such as the size that papers
+    report. If no id is registered so, it is the id that sets no constructor fields. If each id sets
+    some, it is the last one, usually the largest size. The ids are in the order of `list`.
     """
     found = []
     for ids in classes(family).values():

@@ -1,7 +1,7 @@
 """Reset sources: how `VectorEnv` obtains new levels for the environments whose episode is done.
 
-This module implements `fresh`, `exact`, `auto` and `pool`, each with a variant for CPUs and one for
-GPUs where that is faster. A row is one environment of the batch; `ended` is the mask of done rows.
+This module implements `fresh`, `exact`, `auto` and `pool`. `exact` and `pool` have separate
+variants for CPUs and GPUs. A row is one environment of the batch; `ended` is the mask of done rows.
 """
 
 import functools
@@ -19,8 +19,8 @@ from .ranks import Ranks, numbers_from
 from .starts import LEVEL, Starts, select, tree_bytes, written
 
 # Largest size of the states of a batch, in bytes, at which a GPU makes a new state for every
-# environment and selects it where the environment is done. For a larger batch, the GPU lists the
-# done environments and makes states only for these; the list costs six kernels and a wait for the
+# environment and keeps those of the done environments. For a larger batch, the GPU makes states for
+# the done environments only. To list these environments it needs six kernels and a wait for the
 # host.
 SELECTED_BYTES = 32 << 20
 # Largest size of the states of a batch, in bytes, at which `auto` on a GPU uses `fresh`, which
@@ -33,7 +33,7 @@ Ended = Bool[Array, " num_envs"]
 
 
 def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
-    """Generate a level for every environment; done environments start an episode in their level.
+    """Generate a level for every environment, but start episodes only in the done environments.
 
     The levels of the other environments are dropped. Return the states of the batch.
     """
@@ -43,9 +43,9 @@ def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
 def auto(starts: Starts, states: Any, ended: Ended) -> Any:
     """Start new episodes in the done environments: by `exact` on a CPU, by `fresh` on a GPU.
 
-    `exact` saves work, `fresh` launches fewer kernels. A large batch uses `exact` on a GPU too,
-    because generating a level for every environment would take longer than the extra kernels of
-    `exact`. Return the states of the batch.
+    `exact` generates fewer levels, `fresh` launches fewer kernels. A GPU uses `exact` too if the
+    states of the batch exceed `GENERATED_BYTES`, because generating a level for every environment
+    would then take longer than the extra kernels. Return the states of the batch.
     """
     if tree_bytes(states) > GENERATED_BYTES:
         return exact(starts, states, ended)
@@ -63,10 +63,10 @@ def pool(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
 
 
 def pool_by_selection(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Make a new state for every environment, and use the new states of the done environments.
+    """Make a new state for every environment, and use it if the environment is done.
 
-    The new states start in prepared levels. The other environments keep their state in `states`.
-    Return the states of the batch.
+    The new states start in prepared levels. An environment that is not done keeps its state in
+    `states`. Return the states of the batch.
     """
     return select(ended, _from_pool(starts, levels, starts.rows), states)
 
@@ -144,12 +144,12 @@ def _listed(
 ) -> Any:
     """Start new episodes in the done environments, `slots` environments at a time.
 
-    The function `begin` makes the first states of the environments whose indices it receives.
-    Return the states of the batch.
+    `begin` takes indices of environments and returns their first states. Return the states of the
+    batch.
 
-    With `always`, the first iteration runs outside the loop, whether or not an environment is done.
-    This saves one evaluation of the loop's condition, at which the host waits for the GPU, but
-    `begin` is compiled twice.
+    A loop runs `begin` as often as needed. With `always`, the first iteration runs before the loop,
+    even if no environment is done. The host then evaluates the loop's condition once less, which
+    saves a wait for the GPU, but `begin` is compiled twice.
     """
     ranks = Ranks.of(ended)
     listed = ranks.rows()
@@ -180,9 +180,10 @@ def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
     """Start new episodes in the done rows, in levels that `accepts` may reject.
 
     A row is one environment of the batch. Each iteration draws `lanes` candidate levels in
-    parallel, several for each done row: candidate l is drawn for the done row of rank l // each,
-    where `each` is the number of candidates per done row. Each row takes its first accepted
-    candidate, so the result is the same as if candidates were drawn one after another.
+    parallel. They are divided evenly among the done rows that still wait: `each` candidates per
+    row, in order of rank, so candidate l belongs to the row of rank l // each. A row takes its
+    first accepted candidate, so the result is the same as if candidates were drawn one after
+    another.
     """
     lane = np.arange(lanes, dtype=np.int32)
     nowhere = starts.num_envs + lane
@@ -211,19 +212,19 @@ def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
 
 
 def _by_lane(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
-    """Start new episodes in the done rows, `lanes` rows at a time, and write only these rows.
+    """Start new episodes in the done rows, at most `lanes` rows at a time; write only these rows.
 
-    A row is one environment of the batch. The rows are divided into groups of `lanes` rows. A lane
-    generates one level per iteration, and lane i serves row i of each group. In each iteration,
-    every lane finds its first row that still waits for a level. It does so by a maximum over the
-    groups, which is cheaper than a sort or a prefix sum over the batch.
+    A row is one environment of the batch. The rows are divided into groups of `lanes` rows, and
+    lane i serves row i of each group. In each iteration, every lane draws one level for its first
+    row that still waits for a level. The lane finds this row by a maximum over the groups, which is
+    cheaper than a sort or a prefix sum over the batch.
     """
     num_envs = starts.num_envs
     groups = -(-num_envs // lanes)
     pending = jnp.pad(ended.astype(jnp.uint8), (0, groups * lanes - num_envs))
     pending = pending.reshape(groups, lanes)
-    # `pending` marks the rows that wait for a level. Groups are numbered downwards from the first,
-    # so the maximum over a lane's pending rows is the number of the first group with a pending row.
+    # `pending` is 1 for the rows that wait for a level. The first group has the largest number, so
+    # for each lane the maximum over its pending rows gives the first group with a pending row.
     order = jnp.arange(groups, 0, -1, dtype=jnp.int32)[:, None]
 
     def serve(carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:

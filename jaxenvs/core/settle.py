@@ -27,9 +27,9 @@ def settled(tree: T) -> T:
 def stored(tree: T) -> T:
     """Return the pytree of arrays unchanged, but make XLA store the values in memory.
 
-    On a CPU it does the same as `settled`. A GPU needs it where a small array is expanded to a
-    larger one: XLA would fuse both, and the thread of each element of the larger array would
-    recompute its part of the smaller one.
+    On a CPU this is `settled`. Use it where a small array is expanded to a larger one on a GPU.
+    Otherwise XLA would fuse both computations, and the thread of each element of the larger array
+    would recompute the entry of the smaller array that it needs.
     """
     return by_platform(tree, cpu=_by_loop, default=jax.lax.optimization_barrier)
 
@@ -41,9 +41,9 @@ def _as_it_is(tree: Any) -> Any:
 def _by_loop(tree: Any) -> Any:
     """Pass the values through a loop of zero iterations, which XLA cannot fuse across.
 
-    XLA does not know that the number of iterations is zero. A plain `optimization_barrier` has no
-    effect on a CPU, where XLA removes it before fusion. The body of the loop only swaps values of
-    equal type, so the loop costs nothing.
+    The loop costs nothing, because its body never runs. XLA keeps the loop, because it does not
+    know that the number of iterations is zero. A plain `optimization_barrier` would have no effect
+    on a CPU, where XLA removes it before fusion.
     """
     trips = jax.lax.optimization_barrier(jnp.int32(0))
     leaves, structure = jax.tree.flatten(tree)
@@ -52,8 +52,8 @@ def _by_loop(tree: Any) -> Any:
         by_type.setdefault((leaf.shape, leaf.dtype), []).append(i)
     for places in by_type.values():
         group = [leaves[i] for i in places]
-        # Each iteration rotates the arrays of the group by one position. An array of zeros is
-        # added, so that arrays change position even if the group has only one.
+        # The body of the loop rotates the arrays of the group by one position. An array of zeros is
+        # added, so that the body changes something even if the group has only one array.
         group.append(jnp.zeros_like(group[0]))
         kept = jax.lax.fori_loop(0, trips, lambda _, x: [*x[1:], x[0]], group)
         for i, leaf in zip(places, kept, strict=False):

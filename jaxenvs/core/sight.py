@@ -37,9 +37,9 @@ def window(
     sign = jnp.where(direction < 2, 1, -1)
     ahead = np.arange(size - 1, -1, -1, dtype=np.int32)
     right = np.arange(-(size // 2), size // 2 + 1, dtype=np.int32)
-    # A step ahead changes one coordinate (row or column), a step sideways the other. The flat grid
-    # index of a cell is therefore a sum of two terms, one for its `ahead` and one for its `across`.
-    # Each term is computed once per line of the view, and each cell only adds its two terms.
+    # The flat grid index of a cell is a sum of two terms, one for `ahead` and one for `across`,
+    # because a step ahead changes one coordinate (row or column) and a step sideways the other. The
+    # terms are computed once per line of the view; each cell only adds its two terms.
     a = jnp.where(along_rows, row, column) + sign * ahead
     b = jnp.where(along_rows, column, row) + jnp.where(along_rows, -sign, sign) * right
     a_inside = jnp.clip(a, 0, jnp.where(along_rows, height, width) - 1)
@@ -86,9 +86,9 @@ def visible(opaque: Bool[Array, "size size"]) -> Bool[Array, "size size"]:
 def _lit_by_table(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "size size"]:
     """Compute `visible` with one table lookup per row of the view.
 
-    The lit rows are packed into two 32-bit integers per view, because XLA computes a chain of
-    scalar operations in one kernel. Without the barrier XLA would also fuse this chain into the
-    code that makes the image, and every pixel would recompute it.
+    The rows of lit cells are packed into two 32-bit integers per view, because XLA computes a chain
+    of scalar operations in one kernel. Without the barrier XLA would fuse this chain into the code
+    that makes the image, and the thread of every pixel would recompute the chain.
     """
     table = jnp.asarray(_reach_table(size))
     per_word = -(-size // 2)
@@ -128,8 +128,8 @@ def _reach(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or 
 
     `seed` are the cells where light enters the row, `clear` the transparent cells. Light fills
     every run of clear cells that contains a seed, and one more cell on each side of the run. The
-    result is also the seed of the row ahead. The runs are filled in both directions by doubling
-    steps (Kogge-Stone).
+    same bits are the `seed` of the row ahead. Each run is filled to both sides by steps of length
+    1, 2, 4 and so on (Kogge-Stone).
     """
     up = down = seed & clear
     via_up = via_down = clear

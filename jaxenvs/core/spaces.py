@@ -113,8 +113,8 @@ class Box(Space):
         """Return the bounds in `dtype`, and whether `dtype` has values within the bounds.
 
         `dtype` is of the same kind (integer or float) as the space's dtype. Bounds that `dtype`
-        cannot represent are clipped to its limits. The last result is False if, for some component,
-        no value of `dtype` lies within the bounds.
+        cannot represent are clipped to its limits. The last result is False if no value of `dtype`
+        lies within the original bounds of some component.
         """
         if not np.issubdtype(dtype, np.integer):
             return self.low.astype(dtype), self.high.astype(dtype), True

@@ -12,10 +12,10 @@ from jaxtyping import Array
 def stacked(values: Sequence[Any]) -> Array:
     """Stack scalars of one dtype into a vector, as `jnp.stack` does.
 
-    Under `vmap`, the result has one row per environment. First a matrix with one row per scalar is
-    written, then it is transposed. If the result were written directly, neighbouring GPU threads
-    would compute different scalars of one environment. XLA selects the scalar by a branch, so the
-    threads of a warp would run all branches one after another.
+    Under `vmap`, the result has one row per environment. A matrix with one row per scalar is
+    written first, and then transposed. Written directly, the result would be slow on a GPU:
+    neighbouring threads would compute different scalars, XLA would select the scalar by a branch,
+    and the threads of a warp would run all branches one after another.
     """
     return _alone([jnp.asarray(value) for value in values])
 
@@ -37,9 +37,9 @@ def _over_scalars(axis_size: int, batched: Any, values: list[Any]) -> tuple[Arra
 @jax.custom_batching.custom_vmap
 def _by_columns(columns: list[Array]) -> Array:
     """Stack vectors as columns of a matrix: stack them as rows, then transpose."""
-    # The barriers make XLA launch two kernels, one for all scalars and one for the transposition.
-    # Without the layout constraints XLA would store the stack in the memory order of its transpose,
-    # the order that is slow to write.
+    # The barriers make XLA launch two kernels: one for all scalars and one for the transposition.
+    # The layout constraints make XLA store the stack with one row per scalar. Otherwise XLA would
+    # store the transpose, which is slow to write.
     rows = _row_major(jax.lax.optimization_barrier(_row_major(jnp.stack(columns))))
     return _row_major(jax.lax.optimization_barrier(_row_major(rows.T)))
 

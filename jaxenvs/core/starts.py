@@ -15,8 +15,8 @@ from . import checks
 from .env import Env, Reset
 from .random import Keys
 
-# Purposes for which random keys are derived. The integer that is folded into a key holds the
-# purpose in its high bits (from PURPOSE_SHIFT) and the index of the row or level in its low bits.
+# Purposes for which random keys are derived. A key is derived by folding in an integer, whose high
+# bits (from PURPOSE_SHIFT) hold the purpose and whose low bits hold the index of the row or level.
 STEP, RESET, LEVEL, POOL, STOCK, STOCK_RESET = range(6)
 PURPOSE_SHIFT = 28
 
@@ -46,8 +46,8 @@ class Starts(NamedTuple):
     @property
     def has_one_setting(self) -> bool:
         """True if all environments of the batch have the same params."""
-        # A param without values per environment has the axis None, which JAX does not count as a
-        # leaf. So no leaves means that no param differs between environments.
+        # The axis of a param without values per environment is None, which JAX does not count as a
+        # leaf. If there are no leaves, no param differs between environments.
         return not jax.tree.leaves(self.axes)
 
     def keys(self, purpose: int, rows: Int32[Array, " rows"]) -> Keys:
@@ -62,8 +62,8 @@ class Starts(NamedTuple):
     def shared_keys(self, purpose: int, numbers: Int32[Array, " numbers"]) -> Keys:
         """Return one random key for each of `numbers`: indices of environments or prepared levels.
 
-        All keys are derived from one key. If the batch has one key per environment, this is the key
-        of the first environment.
+        All keys are derived from one key: the key of the batch or, if each environment has a key,
+        the key of the first environment.
         """
         # Purpose and number are packed into one integer and folded in once, because each `fold_in`
         # runs the threefry hash, which costs one or two kernels.
@@ -100,8 +100,8 @@ class Starts(NamedTuple):
     ) -> tuple[Any, Bool[Array, " rows"]]:
         """Draw one candidate level per key; return the levels and the mask of accepted ones.
 
-        `number` has the index of each key's candidate. The last candidate that `level_budget`
-        allows is always accepted.
+        Entry i of `number` is the index of the candidate, within its reset, that is drawn with key
+        i. The last candidate that `level_budget` allows is always accepted.
         """
         levels = jax.vmap(self.env.candidate, in_axes=(0, 0, self.axes))(keys, number, params)
         if self.env.level_budget == 1:
@@ -145,10 +145,8 @@ def param_axes(env: Env, params: Any) -> Any:
 def written(states: Any, rows: Int32[Array, " slots"], new: Any, in_order: bool = False) -> Any:
     """Return the states of a batch in which the environments `rows` have the states `new`.
 
-    `rows` are distinct indices of environments.
-
-    XLA writes in place where it can. Indices beyond the last environment are dropped. `in_order`:
-    whether `rows` is sorted.
+    `rows` are distinct indices of environments; indices beyond the last environment are dropped.
+    `in_order` tells XLA that `rows` is sorted. XLA writes in place where it can.
     """
     return jax.tree.map(
         lambda leaf, first: leaf.at[rows].set(

@@ -35,9 +35,10 @@ class WrappedState(Struct):
 class StatefulWrapper(Wrapper):
     """Base class of wrappers that keep a state between steps, called their memory.
 
-    A subclass writes `begin` and `after`, which return the memory after a reset and after a step,
-    and `shown` if its observations depend on the memory. The subclass sets `remembers_episodes` if
-    `begin` uses `ended`, so that a part of the memory outlives episodes.
+    A subclass writes `begin`, which returns the memory after a reset, and `after`, which returns
+    the memory after a step. If its observations depend on the memory, it also writes `shown`. If
+    `begin` uses `ended`, a part of the memory outlives episodes, and the subclass sets
+    `remembers_episodes`.
     """
 
     remembers_episodes: ClassVar[bool] = False

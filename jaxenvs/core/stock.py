@@ -1,8 +1,8 @@
 """Reset source `stock`: a ring buffer of prepared first states, each of which begins one episode.
 
-States are made in large batches, as fast as episodes end. Each state has a separate random key and
-does not depend on earlier episodes, so episodes are as independent as with `exact`. A row is one
-environment of the batch. Which state a row receives depends on which other rows are done.
+States are made in large batches, as fast as episodes end. Episodes are as independent as with
+`exact`: each state has its own random key and does not depend on earlier episodes. A row is one
+environment of the batch. Which prepared state a row receives depends on which other rows are done.
 """
 
 from typing import Any, NamedTuple
@@ -25,8 +25,8 @@ from .struct import Struct, struct
 # of levels). For small states, a GPU makes 8,192 levels in little more time than it needs to launch
 # the kernels. More than 1,024 large states would not fit into the GPU's cache.
 CHUNKS = ((1024, 8192), (1 << 62, 1024))
-# A step gives a state to up to num_envs / 128 done rows (environments) in straight-line code; if
-# more rows are done, a loop gives states to the remaining rows.
+# In each step, the first num_envs / 128 done rows (environments) get their states in straight-line
+# code. If more rows are done, a loop serves the remaining rows.
 SERVED_SHARE = 128
 
 
@@ -34,8 +34,8 @@ SERVED_SHARE = 128
 class Stock(Struct):
     """A ring buffer of prepared first states; it is a part of the state of a batch."""
 
-    # First axis: the `size` entries of the ring, then one chunk of scratch space, which receives
-    # new states that find no room in the ring.
+    # First axis: the `size` entries of the ring, then one chunk of scratch space. New states that
+    # find no room in the ring are written to the scratch space.
     states: Any
     # Four integers: index of the next unused state, number of unused states, number of chunks made
     # so far, and a hash of the params with which the states were made. They are one array, because
@@ -129,7 +129,7 @@ class Ring(NamedTuple):
         return trip.rows, _packed(trip, now)
 
     def _check(self, stock: Stock) -> None:
-        """Raise `ValueError` if the ring in a state differs in length from this batch's ring."""
+        """Raise `ValueError` if `stock`, a part of the batch's state, has a wrong length."""
         rows = jax.tree.leaves(stock.states)[0].shape[0]
         if rows != self.size + self.chunk:
             raise ValueError(
@@ -186,15 +186,16 @@ class Ring(NamedTuple):
     def _added(self, trip: _Trip) -> _Trip:
         """Make a chunk of states, and append the accepted ones if the ring has room for a chunk.
 
-        After `level_budget` consecutive rejections, every level of the chunk is accepted.
+        After `level_budget` rejections without an accepted level, all levels of the chunk are
+        accepted.
         """
         first, ready, chunks, served, rejected = trip.counters
         made, accepted = self._made(chunks)
         if self.starts.env.level_budget == 1 and self.size % self.chunk == 0:
-            # No level can be rejected here, so the chunk is copied as one block. A scatter would
+            # All levels are accepted here, so the chunk is copied as one block; a scatter would
             # compute an index for every byte. Without the barrier XLA would fuse level generation
-            # into this copy, and each GPU thread would regenerate the level of the byte that it
-            # writes.
+            # into this copy, and the GPU thread of each byte would generate the whole level to
+            # which the byte belongs.
             made = jax.lax.optimization_barrier(made)
             begin = jnp.where(self._has_room(trip), (first + ready) % self.size, self.size)
             states = jax.tree.map(
@@ -221,8 +222,9 @@ class Ring(NamedTuple):
     def _made(self, chunks: Array) -> tuple[Any, Bool[Array, " chunk"]]:
         """Make one chunk of first states, and return them with the mask of accepted levels.
 
-        `chunks` is the number of chunks made before, over all steps. It numbers the levels, so two
-        steps that receive the same key still make different levels.
+        `chunks` is the number of chunks made before, over all steps. It determines the numbers of
+        the new levels, which are folded into the key. Two steps that receive the same key therefore
+        still make different levels.
         """
         starts = self.starts
         number = chunks * self.chunk + np.arange(self.chunk, dtype=np.int32)

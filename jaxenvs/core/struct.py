@@ -1,9 +1,9 @@
 """`struct`, a class decorator: a frozen dataclass that is a pytree, compared by value.
 
-JAX's own `register_dataclass` rebuilds a struct by calling its constructor. If the constructor
-checks types, it rejects the objects other than arrays that JAX puts into trees, such as the axes of
-`vmap`. The dataclasses of chex avoid this, but importing chex takes a quarter of the library's
-import time and writes a temporary file.
+JAX's own `register_dataclass` rebuilds a struct by calling its constructor. JAX also puts objects
+other than arrays into trees, such as the axes of `vmap`, and a constructor that checks types would
+reject these objects. The dataclasses of chex avoid this problem, but importing chex takes a quarter
+of the library's import time and writes a temporary file.
 """
 
 import dataclasses
@@ -24,9 +24,9 @@ def struct(cls: type[T]) -> type[T]:
 
     The leaves are ordered by field name. Two structs are equal if they have the same class and
     their leaves agree in shape, dtype and every bit; a Python number counts as the 32-bit array to
-    which JAX converts it. `==` returns a bool, and equal structs have equal hashes, so params can
-    be static arguments of `jit`. `==` and `hash` raise `TypeError` for traced leaves, whose values
-    are unknown.
+    which JAX converts it. `==` returns a bool, and equal structs have equal hashes. Params can
+    therefore be static arguments of `jit`. `==` and `hash` raise `TypeError` for traced leaves,
+    whose values are unknown.
     """
     made = dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
     names = tuple(sorted(field.name for field in dataclasses.fields(made)))  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from .texts import Memo, row_bytes
 CELLS_CHANGED = "The walls and free cells in view changed."
 AGENT = ">v<^"  # character that stands for the agent, by `facing`
 CODES = 256  # number of values of a tile byte
-# Directions in which a text names the first object -> offset (steps ahead, steps to the right).
+# Directions in which a text describes the cells -> offset (steps ahead, steps to the right).
 DIRECTIONS = {"Ahead": (1, 0), "to the left": (0, -1), "to the right": (0, 1), "behind": (-1, 0)}
 
 
@@ -103,7 +103,7 @@ def _along(at: dict[tuple[int, int], int], ahead: int, right: int) -> Iterator[i
 
 
 def groups(agents: Int[np.ndarray, "batch 3"]) -> Iterator[tuple[tuple[int, int, int], np.ndarray]]:
-    """Yield each pose (row, column, facing) of a batch with the indices of its states."""
+    """Yield each pose (row, column, facing) of a batch, with the indices of its states."""
     if len(agents) and (agents == agents[0]).all():
         yield tuple(agents[0].tolist()), np.arange(len(agents))
         return
@@ -137,7 +137,7 @@ class Writer:
         return found
 
     def lines(self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame, count: int) -> list[str]:
-        """Return one sentence per state that describes the first `count` of `DIRECTIONS`."""
+        """Return one sentence per state about the cells in the first `count` of `DIRECTIONS`."""
         assert self.line is not None
         names = [*DIRECTIONS][:count]
         rays = [row_bytes(cells[:, ray]) for ray in frame.rays[:count]]
@@ -157,9 +157,9 @@ class Writer:
         return [f"{where}; {you} is you, {legend[key]}:\n{picture}" for key, picture in both]
 
     def present(self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame) -> list[bytes]:
-        """Return the set of tile bytes in each state, as packed bits; the agent's cell is left out.
+        """Return the set of tile bytes in each state, as packed bits that `tiles_of` unpacks.
 
-        `tiles_of` unpacks a set.
+        The tile byte of the agent's cell is left out.
         """
         seen = np.zeros((len(cells), CODES), bool)
         seen[np.arange(len(cells))[:, None], np.delete(cells, frame.agent, axis=1)] = True

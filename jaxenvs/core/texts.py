@@ -1,9 +1,8 @@
 """Descriptions of states in words, one or many at a time, in several levels of detail.
 
-A description is made in two steps. `Env.text_inputs`, which JAX compiles, reads from a state the
-arrays that are not hidden from the agent. `Env.texts` and `Env.text_changes` write them as words,
-on the host.
-Words therefore cannot depend on anything that `text_inputs` leaves out.
+A description is made in two steps. First `Env.text_inputs`, which JAX compiles, extracts arrays
+from a state, without anything that is hidden from the agent. Then `Env.texts` or `Env.text_changes`
+writes the arrays as words, on the host. The words therefore cannot reveal hidden information.
 """
 
 import functools
@@ -117,10 +116,11 @@ def shortened(text: str) -> str:
 
 
 def changed_lines(old: str, new: str) -> str:
-    """Return the lines of `new` that `old` does not have, or `NO_CHANGE` if the texts are equal.
+    """Return the lines of `new` that `old` does not have.
 
-    If lines only vanished, the vanished lines are returned, each after `No longer:`. If only the
-    order of the lines changed, a sentence says so.
+    If `new` has no such line, return the lines that vanished, each after `No longer:`. If only the
+    order of the lines changed, return a sentence that says so, and if the texts are equal,
+    `NO_CHANGE`.
     """
     before, after = old.splitlines(), new.splitlines()
     lines = [line for line in after if line not in before]

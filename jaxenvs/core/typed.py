@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def program() -> str:
     """Return the command that runs `jaxenvs`, in the form in which the user called it.
 
-    The command is a path such as ".venv/bin/jaxenvs" if `jaxenvs` is not on PATH. It ends in
-    `-m jaxenvs` if the user ran the module.
+    It is `jaxenvs` if the shell would find the program on PATH, and otherwise its path, such as
+    ".venv/bin/jaxenvs". If the user ran the module, the command ends in `-m jaxenvs`.
     """
     called = Path((sys.argv or [""])[0])
     if called.name == "__main__.py" and called.parent.name == PROGRAM:

@@ -167,9 +167,9 @@ class VectorEnv:
         over_batch = jax.vmap(self.env.step, in_axes=(0, 0, 0, axes), axis_name=BATCH)
         stepped = over_batch(row_keys, state.env, action, params)
         # Without the barrier XLA would fuse the computation of reward, terminated and truncated
-        # into each selection by `ended` below, so each selection would read the old state again. A
-        # scan would then have to copy the old state before overwriting it. For DoorKey this copy
-        # takes two of fourteen kernels.
+        # into each selection by `ended` below. Each selection would then read the old state, so a
+        # scan would have to copy the old state before overwriting it. For DoorKey this copy takes
+        # two of fourteen kernels.
         outcome = (stepped.reward, stepped.terminated, stepped.truncated)
         reward, terminated, truncated = jax.lax.optimization_barrier(outcome)
         stepped = stepped._replace(reward=reward, terminated=terminated, truncated=truncated)
@@ -178,7 +178,8 @@ class VectorEnv:
         if self.autoreset == "next_step":
             ended = jnp.asarray(state.ended).astype(jnp.bool_)
             stepped = _blank(stepped, ended)
-            # Statistics of wrappers must not count a step that only restarts the environment.
+            # Undo the state change of environments that this step only restarts: their state can
+            # hold statistics of wrappers, which must not count this step.
             if self.env.carries_over:
                 stepped = stepped._replace(state=select(ended, state.env, stepped.state))
             state = state.replace(ended=stepped.done.astype(jnp.uint8))
@@ -359,12 +360,12 @@ def make_vec(
 ) -> VectorEnv:
     """Return `num_envs` copies of an environment that step together.
 
-    `env` is an environment or an id; `fields` are constructor fields and params for `make`, allowed
-    only with an id. The other arguments are explained in `VectorEnv`.
+    `env` is an environment or an id. `fields` are constructor fields and params for `make`, allowed
+    only with an id. `VectorEnv` explains the other arguments.
 
-    `reset_source` defaults to the environment's own default; on an accelerator, `stock` replaces
-    `exact` if episodes restart by themselves. Raises the errors of `make`, and `ValueError` for an
-    unknown `autoreset` or `reset_source`.
+    If `reset_source` is None, it is the environment's default; on an accelerator, `stock` replaces
+    a default of `exact` if episodes restart by themselves. Raises the errors of `make`, and
+    `ValueError` for an unknown `autoreset` or `reset_source`.
     """
     if isinstance(env, str):
         env = make(env, **fields)
@@ -374,7 +375,7 @@ def make_vec(
     elif fields:
         raise TypeError(f"make_vec: fields {sorted(fields)} belong to make(); give them with an id")
     source = reset_source
-    if source is None:  # only a batch that restarts by itself uses `stock` by default
+    if source is None:  # with `autoreset="none"`, the environment's own default is used
         source = env.reset_source if autoreset == "none" else usual_source(env)
     return VectorEnv(env, num_envs, autoreset, source, pool_size, chunk, refresh_size, stock_size)
 
@@ -421,7 +422,8 @@ def _arrays(action: Any) -> Any:
 def _blank(stepped: Step, ended: Bool[Array, " num_envs"]) -> Step:
     """Clear the results of the environments that this step only restarts (mask `ended`).
 
-    Their reward becomes zero, their done flags false and all entries of their info zero.
+    For these environments, the reward and all entries of the info become zero, and `terminated` and
+    `truncated` become false.
     """
 
     def zero(leaf: Array) -> Array:

@@ -73,7 +73,7 @@ def _read(
     """Convert an observation that is a byte vector to categories: the map and the vector.
 
     The arguments `map`, `cells` and `rest` are fields of `Vocabulary`. A byte that exceeds the
-    highest category of its entry becomes this category.
+    highest category of its entry is reduced to the highest category.
     """
     numbers, size = obs.astype(jnp.int32), map[0] * map[1] * len(cells)
     planes = jnp.moveaxis(numbers[:size].reshape(len(cells), *map), 0, -1)

@@ -24,8 +24,8 @@ from .spaces import Space
 from .vocabulary import Vocabulary
 
 # Members of `Env` that `Wrapper` does not forward. `reset` and `sample_level` call other members,
-# which are forwarded; `reset_state` and `step_state` are written by authors of environments and
-# have no place in a wrapper; `given_params` is a dataclass field.
+# which are forwarded. `reset_state` and `step_state` are for authors of environments; a wrapper
+# overrides `reset_to` and `step` instead. `given_params` is a dataclass field.
 COMPOSED = {"reset", "sample_level", "reset_state", "step_state", "given_params"}
 
 
@@ -49,8 +49,8 @@ class Wrapper(Env, kw_only=False):
     def __init_subclass__(cls, kw_only: bool | None = None, **kwargs: Any) -> None:
         """Make the subclass a frozen dataclass.
 
-        `kw_only`: whether its fields must be given by name; None means only if Python requires it,
-        because a required field follows an optional one.
+        `kw_only` sets whether the fields must be given by name. If it is None, they must be given
+        by name only if a required field follows an optional one, because Python then requires it.
         """
         by_name = _needs_names(cls) if kw_only is None else kw_only
         super().__init_subclass__(kw_only=by_name, **kwargs)
@@ -207,8 +207,8 @@ class Wrapper(Env, kw_only=False):
     def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
         """Return `begun` with the parts of the wrapped state in `ended` that outlive an episode.
 
-        If the wrapper has a separate state class, its field `env` must hold the wrapped
-        environment's state.
+        If the wrapper has a state class of its own, the field `env` of this class must hold the
+        wrapped environment's state.
         """
         states = self.inner(ended), self.inner(begun)
         inside = self.env.carry_over(*states, self.inner_params(params))
@@ -246,7 +246,7 @@ def refuse_self_resetting(env: Env, where: str, advice: str) -> None:
 def _needs_names(cls: type) -> bool:
     """Return whether a required field of a wrapper class comes after an optional one.
 
-    A dataclass with such fields must be keyword-only.
+    Python forbids this order in a dataclass unless the fields are keyword-only.
     """
     bases = [base for base in reversed(cls.__mro__[1:]) if dataclasses.is_dataclass(base)]
     fields = [field for base in bases for field in dataclasses.fields(base) if not field.kw_only]
@@ -259,9 +259,9 @@ def _needs_names(cls: type) -> bool:
 def _of_wrapper(wrapper: Wrapper, member: Any) -> Any:
     """Adapt a member of the wrapped environment to the wrapper's states and params.
 
-    If it is a method with parameters such as `state`, `step` or `params`, return a function that
-    takes the wrapper's states, steps or params, converts them and calls the method. Any other
-    member is returned unchanged.
+    A method with parameters such as `state`, `step` or `params` becomes a function that takes these
+    arguments from the wrapper, converts them to those of the wrapped environment and calls the
+    method. Any other member is returned unchanged.
     """
     if not inspect.isroutine(member):
         return member

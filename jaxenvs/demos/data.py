@@ -33,9 +33,9 @@ class Episode:
 class Demos:
     """Episodes as arrays, one after another; `steps` and `episodes` are their total numbers.
 
-    Observation arrays have one entry more per episode than the other arrays, for the observation
-    after the last action. Step `t` of the dataset therefore begins at observation `obs_index[t]`,
-    not `t`, and leads to the observation `obs_index[t] + 1`.
+    An episode has one more observation than steps, because the observation after its last action is
+    stored too. Step `t` of the dataset therefore begins at observation `obs_index[t]`, not at `t`,
+    and leads to observation `obs_index[t] + 1`.
     """
 
     obs: PyTree[np.ndarray]  # observations of all episodes, (steps + episodes, ...)

@@ -23,9 +23,10 @@ MOST_ATTRIBUTE = 60_000
 
 
 class Writer:
-    """Writer of a dataset, which appears under its name only when `finish` is called.
+    """Writer of a dataset.
 
-    Until then, its files are in a hidden folder next to the dataset's folder.
+    Until `finish` is called, the files are in a hidden folder next to the dataset's folder, and no
+    dataset of this name appears.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Writer:
         shutil.rmtree(self._part, ignore_errors=True)
         (self._part / layout.DATA).mkdir(parents=True)
         self._main = _File(self._part / layout.DATA / layout.MAIN, "w+")
-        # The newest format has much smaller headers, which matter for short episodes.
+        # The newest file format has much smaller headers, which saves space if episodes are short.
         self._file = layout.h5py().File(self._main, "w", libver="latest")
         self.episodes = self.steps = 0
         spec = layout.env_json(id, dict(keywords or {}))
@@ -131,7 +132,8 @@ class Writer:
 
     def remove(self) -> None:
         """Remove the files of an unfinished dataset, even while another thread writes them."""
-        # `finish` is replacing a dataset, and the files in `_part` become the new one.
+        # If the old dataset was moved aside, `finish` is replacing it, and the files in `_part`
+        # become the new dataset.
         if self._old.exists():
             return
         shutil.rmtree(self._part, ignore_errors=True)
@@ -188,7 +190,7 @@ class Writer:
 class _File(io.FileIO):
     """File for HDF5 whose writes never raise; `check` raises the first error.
 
-    HDF5 crashes when Python ends if a file could not be written completely.
+    If HDF5 could not write a file completely, it would crash when Python ends.
     """
 
     error: OSError | None = None

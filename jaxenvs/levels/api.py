@@ -29,8 +29,8 @@ class Entry:
     level: PyTree[Any]  # the level; or the state, if the text describes a state
     # Params of the level, by name, such as the time limit.
     params: dict[str, Any] = dataclasses.field(default_factory=dict)
-    # Lines without effect on the level: name -> value. Names are seed, source, author, title,
-    # optimal and id.
+    # Header lines without effect on the level: name -> value. The names are seed, source, author,
+    # title, optimal and id.
     notes: dict[str, str] = dataclasses.field(default_factory=dict)
     # Constructor fields of the environment that the text sets, such as the task of XLand.
     fields: dict[str, Any] = dataclasses.field(default_factory=dict)
@@ -40,8 +40,8 @@ def read(env: Env, text: str, strict: bool = False, form: str | None = None) -> 
     """Return the level in a text, for `env.reset_to`, or the state in it, for `env.step`.
 
     The text has the format of the environment's family. A text of MiniGrid or BabyAI with a header
-    `time` describes a state. `form="maze"` also reads mazes without an outer wall, drawn with the
-    characters `# . G` and one of `> v < ^` for the agent; such texts are recognised without `form`,
+    `time` describes a state. A second format, `form="maze"`, has mazes without an outer wall, drawn
+    with the characters `# . G` and one of `> v < ^` for the agent; it is recognised without `form`,
     too.
 
     Raises `LevelError`, a `ValueError` with line and column. Ambiguous or unusual levels cause a
@@ -80,8 +80,7 @@ def write(env: Env, level: PyTree[Any] | Entry, form: str | None = None) -> str:
     """Return a level or a state as text, without a newline at its end.
 
     `read` turns this text into equal arrays. `form="minigrid"` writes only the picture, exactly as
-    minigrid's `pprint_grid` does. Such a text lacks some colours, and everything that a picture
-    does not show.
+    minigrid's `pprint_grid` does. This text lacks some colours and all header lines.
     """
     format = _format(env, "write")
     checks.one_of("levels.write", "form", form, format.FORMS)
@@ -116,9 +115,9 @@ def check(env: Env, level: PyTree[Any]) -> list[str]:
 def mutate(env: Env, key: Key, level: PyTree[Any], edits: int | Array = 1) -> PyTree[Any]:
     """Return a level after random edits, such as an added wall, a removed wall or a moved object.
 
-    Works inside `jit` and `vmap`. The result is valid for `reset_to`, and its mission names only
-    objects that exist, but it may be unsolvable. An edit that finds nothing to change leaves the
-    level as it is.
+    The result is valid for `reset_to`, and its mission names only objects that exist, but it may be
+    unsolvable. If an edit is impossible in the level, it changes nothing. Works inside `jit` and
+    `vmap`.
     """
     module = _format(env, "mutate")
     if not hasattr(module, "mutate"):

@@ -1,6 +1,7 @@
-"""Blocks of text: lines `name: value`, then `grid:` and a picture. A line `---` ends a block.
+"""Blocks of text. A block is the text of one level, and a line `---` ends a block.
 
-A block without the line `grid:` is only a picture. A block is the text of one level.
+A block has header lines `name: value`, then the line `grid:` and a picture. A block without the
+line `grid:` is only a picture.
 """
 
 import dataclasses

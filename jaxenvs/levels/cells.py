@@ -22,7 +22,8 @@ def cell(header: Header, text: str, shape: tuple[int, int]) -> Cell:
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != 2 or not all(part.isascii() and part.isdigit() for part in parts):
         raise header.error(f"{text!r} is not a cell; write `row,column`, such as 4,1")
-    # A long number is out of range anyway, and Python refuses to convert a very long one.
+    # A number of 9 or more digits is out of range anyway. It is replaced by 10**8, because Python
+    # refuses to convert very long numbers.
     row, column = (int(part) if len(part) < 9 else 10**8 for part in parts)
     if row >= shape[0] or column >= shape[1]:
         raise header.error(

@@ -46,7 +46,7 @@ def save(
 ) -> None:
     """Write levels to a file that `load` can read; an `Entry` keeps its params and notes.
 
-    env: environment of the levels; None: the environment of the entries' ids.
+    env: environment of the levels; None: each level must be an `Entry` with an id.
     """
     entries = [level if isinstance(level, Entry) else Entry(level) for level in levels]
     id, params = ("", {}) if env is None else id_of(env)
@@ -59,7 +59,8 @@ def save(
 def id_of(env: Env) -> tuple[str, dict[str, Any]]:
     """Return the id of an environment ("" if it has none), and the params given to `make`.
 
-    The fields in `OBSERVED` may differ from the values that the id sets.
+    An id matches if the environment's fields have the values that the id sets; the fields in
+    `OBSERVED` may differ.
     """
     inner = api.bare(env)
     params = dict(getattr(inner, param_values.FIELD))
@@ -80,7 +81,10 @@ def name_of(env: Env) -> str:
 
 
 def _named(entry: Entry, id: str, params: dict[str, Any]) -> Entry:
-    """Return an entry with an id ("": none) and params added, unless it already has an id."""
+    """Return an entry with `id` ("": none) and `params` added.
+
+    An entry that already has an id is returned unchanged.
+    """
     if "id" in entry.notes:
         return entry
     notes = {**entry.notes, **({"id": id} if id else {})}
@@ -102,8 +106,8 @@ def text_files(path: str | os.PathLike[str]) -> list[Path]:
         path = _shipped(path)
     if not path.is_dir():
         return [path]
-    # Pipes are left out, because reading one would wait for its writer. Broken links are kept, so
-    # that reading them raises an error.
+    # Leave out pipes, because reading a pipe would wait for its writer. Keep broken links, so that
+    # reading a broken link raises an error.
     files = sorted(p for p in path.rglob("*.txt") if p.is_file() or not p.exists())
     if not files:
         raise ValueError(f"levels={str(path)!r}: the folder has no .txt file")

@@ -31,10 +31,10 @@ def distances(
     max_states: largest number of states of all levels together, without the states that end an
         episode. A level of DoorKey-8x8 has about 7,000.
 
-    The states are stepped in breadth-first order, so the result is exact. The time limit is
-    ignored. A level that begins solved has distance 1, because an episode ends only after a step.
-    Raises `ValueError` if there are more than `max_states` states, and the errors of `from_levels`
-    and, for an environment without an optimum, of `solve`.
+    The result is exact, because a breadth-first search steps every state with every action. The
+    time limit is ignored. A level that begins solved has distance 1, because an episode ends only
+    after a step. Raises `ValueError` if there are more than `max_states` states, and the errors of
+    `from_levels`. Raises the errors of `solve` for an environment without an optimum.
     """
     check_solver(env)
     played = from_levels(env, levels)
@@ -49,9 +49,9 @@ def distances(
 def _programs(env: Any) -> tuple[Any, Any]:
     """Return two compiled functions: one starts levels, one steps states with every action.
 
-    The first takes a batch of levels and returns, for each level, the first state's words (its
-    bytes, see `words_of`) and the first state. The second takes a batch of states and returns
-    words, states, success and `terminated` for each state and action.
+    The first takes a batch of levels and returns the words (bytes, see `words_of`) of each first
+    state, and the first states. The second takes a batch of states and returns words, states,
+    success and `terminated` after each state and action.
     """
     actions = jnp.arange(env.action_space.n, dtype=jnp.int32)
 
@@ -60,8 +60,8 @@ def _programs(env: Any) -> tuple[Any, Any]:
         return words_of(state), state
 
     def after(state: Any, action: Array) -> tuple[Array, Any, Array, Array]:
-        # The time is set to 0: late in an episode, success could have no reward, and environments
-        # that recognise success by the reward would miss it.
+        # Set the time to 0. Some environments recognise success by the reward, which may be 0 late
+        # in an episode, so success would be missed.
         timeless = state.replace(time=jnp.zeros_like(state.time))
         stepped = env.step(jax.random.key(0), timeless, action)
         success = env.succeeded(stepped)
@@ -86,7 +86,10 @@ class _Search:
         self.wins: list[Int[np.ndarray, " wins"]] = []
 
     def add(self, words: UInt32[np.ndarray, "n words"], states: Any) -> Int[np.ndarray, " n"]:
-        """Return the index of each state in order of discovery; append new states to `front`."""
+        """Append new states to `front`; return the index of each state.
+
+        States are indexed in order of discovery.
+        """
         rows = np.ascontiguousarray(words).view(f"V{words.shape[1] * 4}")[:, 0]
         unique, place, index = np.unique(rows, return_index=True, return_inverse=True)
         new = [i for i, row in enumerate(unique) if row.tobytes() not in self.number]

@@ -21,11 +21,11 @@ class Solution(NamedTuple):
     lower: int  # proven lower bound on the number of steps
     proven: bool  # whether it is proven that `plan` is a shortest plan
     unsolvable: bool  # whether it is proven that no plan exists
-    # Highest return within the time limit; 0 if no plan fits. None if this is not proven, or if the
-    # reward of the environment does not depend on the number of steps alone.
+    # Highest return within the time limit; 0 if no plan fits. None if no highest return is proven,
+    # or if the reward depends on more than the number of steps.
     optimal_return: float | None
-    # Proven upper bound on the return, equal to `optimal_return` where that is proven; None if no
-    # bound is known.
+    # Proven upper bound on the return; None if no bound is known. If `optimal_return` is proven,
+    # the bound equals it.
     return_bound: float | None = None
 
     @property
@@ -48,9 +48,9 @@ def solve(
         Grid, BabyAI and puzzles also take states, from which the plan then starts.
     node_budget: largest number of states that a search stores.
     batch_size: number of states that a search expands together.
-    shared: whether levels of an environment that differ in their numbers of objects share a
-        compiled program. The search is a little slower, but editors and viewers, which solve one
-        level after the other, seldom wait for a compilation.
+    shared: whether levels with different numbers of objects share a compiled program. The search is
+        a little slower, but an editor or viewer, which solves one level after another, seldom waits
+        for a compilation.
 
     Plans ignore the time limit; `optimal_return` takes it into account. Raises
     `NotImplementedError` for a family without a solver, and `TypeError` for an environment without
@@ -113,7 +113,7 @@ def has_solver(env: Env) -> bool:
 
 
 def check_solver(env: Env, states: bool = False) -> None:
-    """Raise the error that `solve` raises if it cannot solve levels of an environment.
+    """Raise the error that `solve` would raise for an environment; do nothing if it can be solved.
 
     states: whether `solve` must also accept states in the middle of an episode.
     """

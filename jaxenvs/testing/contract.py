@@ -147,8 +147,8 @@ def check_no_key(subject: Subject) -> None:
     leaves = jax.tree.leaves(env.state_shape)
     keys = [x for x in leaves if jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
     assert not keys, f"the state holds keys: {keys}"
-    # A key is found if the state contains both of its words. The keys result from splitting, so
-    # their words are large random integers, which a state does not contain by chance.
+    # A key counts as found if the state contains both of its words. No state contains both by
+    # chance, because the words of a key made by splitting are large random integers.
     key_reset, key_step = jax.random.split(jax.random.key(0))
     given = jnp.stack([key_reset, *jax.random.split(key_reset), key_step])
     split = jax.vmap(lambda key: jax.random.split(key, 8))(given)
@@ -200,8 +200,8 @@ def check_transforms(subject: Subject) -> None:
         step = subject.step(keys[i], state, at(actions, i), params)
         assert_same(step, at(scanned, i), f"step {i} alone and in a scan")
         state = step.state
-    # The environments of the batch are at successive steps of one episode, in reverse order. Each
-    # environment must give the same result as in the episode, so environments of a batch must not
+    # The states of the batch are successive states of one episode, in reverse order. Each
+    # environment must give the same result as in the episode. This fails if environments of a batch
     # influence each other.
     rows = range(BATCH - 1, -1, -1)
     before = stack([at(scanned.state, i) for i in rows])
@@ -214,8 +214,7 @@ def check_transforms(subject: Subject) -> None:
 def check_eager(subject: Subject) -> None:
     """Check that reset and step give the same results when JAX runs one operation at a time.
 
-    Loops are still compiled, because `jax.disable_jit` would run them in Python, which takes
-    minutes.
+    Only loops are still compiled: `jax.disable_jit` would run them in Python, which takes minutes.
     """
     env, params = subject.env, subject.env.default_params
     key, keys, actions = plan(env)
@@ -254,7 +253,7 @@ def check_one_compilation(subject: Subject) -> None:
 def check_time_limit(subject: Subject) -> None:
     """Check that an episode is truncated at its time limit, unless the same step terminates it.
 
-    Each environment of the batch has a different limit.
+    Each environment of the batch has its own limit, 1 to `BATCH` steps.
     """
     env = subject.env
     given = jnp.arange(1, BATCH + 1, dtype=jnp.int32)
@@ -277,8 +276,8 @@ def check_time_limit(subject: Subject) -> None:
 def check_ending(subject: Subject) -> None:
     """Check that the last action of `ending`, and no earlier one, terminates the episode.
 
-    The actions are played twice: with the default time limit, and with a limit that the last action
-    reaches. In the second case too, the step must not be reported as truncated.
+    The actions are played twice: with the default time limit, and with a limit equal to the number
+    of actions. The last step must be terminated, but not truncated, in both cases.
     """
     env, params = subject.env, subject.env.default_params
     try:
@@ -309,7 +308,7 @@ def check_rows(subject: Subject) -> None:
 def _play_batch(env: Env, rows: int) -> PyTree:
     """Play five steps in a batch with a time limit of two steps; return the results.
 
-    Every environment therefore restarts twice.
+    With this limit, every environment restarts at least twice.
     """
     venv = make_vec(env, rows)
     params = limited(venv.default_params, np.int32(2))

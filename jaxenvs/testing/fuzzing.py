@@ -49,8 +49,9 @@ def fuzz(
     """Play at least `steps` steps in a batch of `rows` environments, and count broken rules.
 
     The batch restarts with new levels and params every `length` steps. Observations and rewards
-    must lie in their spaces as long as float params vary by at most `near` (see `Fuzzer.play`);
-    with the default `near` of 0, this is required only for the default float params.
+    must lie in their spaces only while float params differ from the defaults by at most `near` (the
+    largest `variation`, see `Fuzzer.play`). With `near` 0, this is required only for the default
+    float params.
     """
     fuzzer = Fuzzer(env, rows, length, near)
     total: dict[str, int] = {}
@@ -70,7 +71,8 @@ class Fuzzer:
     rows: int = 256
     length: int = 64
     # Largest `variation` at which an observation or a reward outside of its space counts as a
-    # broken rule. `variation`, an argument of `play`, says how far params differ from the default.
+    # broken rule. `variation`, an argument of `play`, sets how far float params differ from the
+    # defaults.
     near: float = 0.0
 
     @functools.partial(jax.jit, static_argnums=0)
@@ -79,11 +81,12 @@ class Fuzzer:
     ) -> dict[str, Int32[Array, ""]]:
         """Play with random actions and params; return the number of steps that break each rule.
 
-        The rules are named checks of every step, most of them made by `_rules`. The result maps
-        their names to numbers of steps. `hostile` is the fraction of actions that are illegal by
-        the mask or outside the action space. Float params are multiplied or divided by a random
-        factor of up to `2 ** variation`. If `variation` is above the field `near`, observations and
-        rewards outside of their spaces are not counted.
+        The result maps the name of each rule to this number; most rules are checked by `_rules`.
+
+        `hostile` is the fraction of actions that are illegal by the mask or outside the action
+        space. Float params are multiplied or divided by a random factor of up to `2 ** variation`.
+        If `variation` is above the field `near`, observations and rewards outside of their spaces
+        are not counted.
         """
         key_params, key_reset, key_play = jax.random.split(key, 3)
         params = self._vary(key_params, jnp.float32(variation))
@@ -139,7 +142,8 @@ class Fuzzer:
         """Draw a random action: from the action space, or with probability `hostile` a wrong one.
 
         Half of the wrong actions are drawn from all values of the dtype, most of which lie outside
-        the action space. The others are actions that the action mask forbids, if there are any.
+        the action space. The other half are actions that the action mask forbids, if the mask
+        forbids any.
         """
         key_kind, key_sample, key_masked, key_wild = jax.random.split(key, 4)
         space = self.env.action_space
@@ -182,10 +186,10 @@ class Fuzzer:
     def _moved(
         self, key: Key, state: Any, action: PyTree, step: Step, params: Any
     ) -> Bool[Array, ""]:
-        """Return whether the action mask forbids the action, but the action changed the state.
+        """Return whether an action that the mask forbids has an effect that it must not have.
 
         A forbidden action must have the same effect as `idle_action`. If the environment has no
-        idle action, it may only increase `time`.
+        idle action, the forbidden action may only increase `time`.
         """
         env = self.env
         if not isinstance(env.action_space, Discrete) or isinstance(env, Wrapper):

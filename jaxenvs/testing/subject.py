@@ -75,9 +75,9 @@ def plan(env: Env, seed: int = 0, steps: int = STEPS) -> tuple[Array, Array, PyT
 def assert_same(a: PyTree, b: PyTree, what: str, one_program: bool = False) -> None:
     """Assert that two pytrees have the same structure and dtypes, and equal values.
 
-    If both come from one program, values must agree in every bit. Floats of two programs may differ
-    by about two units in the last place, because XLA compiles sums of products differently in each
-    program. `what` begins the error message.
+    Values must agree in every bit if both pytrees come from one program. Floats from two programs
+    may differ by about two units in the last place, because XLA compiles sums of products
+    differently in each program. `what` begins the error message.
     """
 
     def equal(x: Any, y: Any) -> bool:

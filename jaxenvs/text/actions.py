@@ -13,8 +13,9 @@ from ..core.spaces import Box, Discrete
 MOST_LISTED = 40  # maximum number of legal actions that a message lists
 MOST_DIGITS = 9  # maximum number of digits of a number that is taken as an action's index
 MOST_LETTERS = 60  # largest number of characters of an answer that a message quotes in full
-# Matches the marks of an action in an answer. The text after the last mark is the action: `Action:
-# pick up`, `<action>pick up</action>`, `{"action": "pick up"}` or `\\boxed{pick up}`.
+# Matches a mark in an answer, such as `Action:` or `<action>`. The text after the last mark is the
+# action. Examples are `Action: pick up`, `<action>pick up</action>`, `{"action": "pick up"}` and
+# `\\boxed{pick up}`.
 _MARK = re.compile(
     r"(?:\b(?:action|answer|choice|decision|move)\b[\"'*_`>|)\]]*\s*(?::|=|->|\bis\b|(?<=>))"
     r"|\\boxed\{)[\s\"*_`]*(?P<rest>[^\n]*)",
@@ -23,8 +24,8 @@ _MARK = re.compile(
 _ENDS = re.compile(
     r"\.\s|\.$|;|\(|<|\}|\s[-\u2013\u2014]\s|,\s|\bbecause\b|\bsince\b", re.IGNORECASE
 )
-# `_JOINT` matches text that joins two actions. `_DOUBT` matches text that turns the action before
-# it into a question or a statement, such as `is`.
+# `_JOINT` matches words and signs between two actions. `_DOUBT` matches text, such as `is`, that
+# turns the action before it into a question or a statement.
 _JOINT = re.compile(
     r"(?:[^\w.!?']|\b(?:or|and|then|next|vs|versus|x|followed by)\b)+", re.IGNORECASE
 )
@@ -54,11 +55,11 @@ def parse_action(env: Env, text: str, legal: Any = None) -> Any:
     """Return the action that a text names: an int, or an array if the actions are not discrete.
 
     The text is one of the following, tried in this order: an action's name (`pick up`), its number
-    (`3`), both (`3 pick up`) or the beginning of one name only (`pick`); upper or lower case,
-    quotes and punctuation around it do not matter. A longer text, such as the answer of a language
-    model, must end in such a line, or mark the action: `Action: pick up`, `"action": "pick up"` or
-    `<action>pick up</action>`. The last mark counts; a mark with two actions, such as
-    `Action: left or right`, names none.
+    (`3`), both (`3 pick up`) or the beginning of one name only (`pick`). Upper or lower case,
+    quotes and punctuation around the text do not matter. A longer text, such as the answer of a
+    language model, must end in a line of this format, or mark the action: `Action: pick up`,
+    `"action": "pick up"` or `<action>pick up</action>`. The last mark counts; a mark with two
+    actions, such as `Action: left or right`, names none.
 
     `legal` are the legal actions: a mask such as `env.action_mask(state)`, or indices. None allows
     all. An action of a `Box` or `MultiDiscrete` space is one number for each component, such as
@@ -115,7 +116,8 @@ def labels(names: Sequence[str], actions: Iterable[int]) -> Iterator[str]:
 def named(text: str, names: Sequence[str]) -> list[int]:
     """Return the indices of the actions with this name.
 
-    Case is ignored only if no name matches exactly: U' and u' are different actions of a cube.
+    An exact match has priority, because U' and u' are different actions of a cube. If there is no
+    exact match, case is ignored.
     """
     exact = [i for i, name in enumerate(names) if name == text]
     folded = _folded(text)
@@ -160,8 +162,8 @@ def candidates(text: str, names: Sequence[str]) -> Iterator[str]:
 def _begun(text: str, names: Sequence[str]) -> Iterator[str]:
     """Yield the parts of a text that may be the action with which the text begins.
 
-    Yields nothing if the text continues with another action, as in `3 or 4`, or with a question or
-    statement about the first action, such as `left is blocked`.
+    Yield nothing if the text after the action names another action, as in `3 or 4`, or turns the
+    action into a question or statement, as in `left is blocked`.
     """
     if any("," in name for name in names):  # names that contain commas, such as `3,4`
         text = re.sub(r"\s*,\s*", ",", text)
@@ -186,9 +188,9 @@ def _leading(text: str, names: Sequence[str]) -> str:
 
 
 def _goes_on(first: str, rest: str, names: Sequence[str]) -> bool:
-    """Return whether the text after an action questions this action or names another action.
+    """Return whether the text after an action means that the action is not chosen.
 
-    An example is `3 or 4`.
+    This is so if the text names another action, as in `3 or 4`, or questions the first action.
     """
     rest = rest.lstrip(".:") if first.isdigit() else rest
     joint = _JOINT.match(rest.lstrip("'"))
@@ -250,9 +252,10 @@ def _error(
     allowed: Sequence[int],
     commands: Sequence[str],
 ) -> ActionError:
-    """Return the error for a refused text: the reason, and usually the legal actions.
+    """Return the error for a text that names no legal action; its message gives the reason.
 
-    `found` has the actions that the text matches, possibly none.
+    The message usually lists the legal actions too. `found` has the actions that the text matches,
+    possibly none.
     """
     known = ", ".join(labels(names, allowed[:MOST_LISTED])) or "no action"
     given, near = _quoted(text), [names[i] for i in found[:MOST_LISTED]]
@@ -274,9 +277,9 @@ def _error(
 
 
 def _numbers(text: str, components: Sequence[str]) -> list[float]:
-    """Return the numbers in the first of a text's `candidates` that has only numbers; else [].
+    """Return the numbers of the first of `candidates(text)` that has only numbers; else [].
 
-    The names of the components may precede the numbers: `torque: 0.5`.
+    A candidate may have names of components before the numbers: `torque: 0.5`.
     """
     for candidate in candidates(text, ()):
         for name in components:

@@ -35,9 +35,9 @@ def describe_batch(
 
 
 def described(env: Env, state: Any, detail: str = "full", params: Any = None) -> str:
-    """Return `env.describe` of a state, even if this method has no argument `detail`.
+    """Return `env.describe` of a state, even if `env.describe` has no argument `detail`.
 
-    For such an environment, the short description is the first three lines of the text.
+    Without this argument, the short description is the first three lines of the full text.
     """
     texts.check_detail("jaxenvs.text", detail)
     if "detail" in inspect.signature(env.describe).parameters:

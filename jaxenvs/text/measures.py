@@ -57,8 +57,8 @@ SUCCESS = Definition(
 ACHIEVEMENTS = Definition(
     "share of the achievements that were earned", lambda played: float(np.mean(played.achieved))
 )
-# Class name -> definition, for classes whose success, if any, says little about the quality of an
-# episode.
+# Class name -> definition. These classes define no success, or their success says little about the
+# quality of an episode.
 SPECIAL = {
     "CartPole": Definition("share of the time limit with the pole upright", _share_of_time),
     "Pendulum": Definition("mean reward, scaled to its range", _share_of_reward),
@@ -104,7 +104,8 @@ class Progress:
 def definition_of(played: Played) -> Definition | None:
     """Return the definition of an episode's progress; None before the first step or without a task.
 
-    A definition for the class of the environment comes first, then success, then achievements.
+    The definition is the one in `SPECIAL` for the environment's class, or else `SUCCESS` if the
+    environment defines success, or else `ACHIEVEMENTS`.
     """
     if played.steps == 0:
         return None

@@ -26,7 +26,7 @@ class Reader:
     def __init__(self, seed: int = 0) -> None:
         """Start with an empty map.
 
-        seed: seed of the random actions, which the agent takes where the map does not help.
+        seed: seed of the random actions that the agent takes if the map shows no path.
         """
         self.random = random.Random(seed)
         self.reset()
@@ -74,7 +74,11 @@ class Reader:
         return re.compile(f"[{LETTERS.get(found[2], 'DCL')}]{colour}")
 
     def _way(self, is_wanted: Callable[[str], bool]) -> str | None:
-        """Return the first action of a shortest path to face a wanted cell; None without a path."""
+        """Return the first action of a shortest path to a pose in front of a wanted cell.
+
+        If the agent already faces a wanted cell, return the action that uses it; without a path,
+        None.
+        """
         waiting, first = deque([self.pose]), {self.pose: ""}
         while waiting:
             row, column, way = pose = waiting.popleft()

@@ -1,6 +1,7 @@
 """Base classes of `Env` that define members with defaults, grouped by who uses them.
 
-There is one for players, one for learners, one for batches and one for comparison with other
-packages. `jaxenvs.core.env.Env` inherits from all of them, so every environment has their members,
-and overrides the members for which it needs another value. Wrappers forward all members.
+There are base classes for players, for learners, for batches, for levels as text, and for
+comparison with other packages. `jaxenvs.core.env.Env` inherits from all of them. An environment
+therefore has all their members, and overrides those whose default does not suit it. Wrappers
+forward all members.
 """

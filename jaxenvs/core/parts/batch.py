@@ -5,9 +5,10 @@ from typing import Any, ClassVar
 from .part import Part
 
 BATCH = "envs"  # name of the `vmap` axis over the environments of a batch in `make_vec`
-# Default of `rows_per_lane`, a number of environments. On a CPU, `exact` generates one level at a
-# time for each group of this size. In most families an episode takes slightly more steps than this
-# number, so about one environment of a group is done per step.
+# Default of `rows_per_lane`, a number of environments. On a CPU, the reset source `exact` divides
+# the batch into groups of this many environments and generates one level at a time for each group.
+# In most families an episode takes slightly more steps than this number, so in each step about one
+# environment of a group is done.
 ROWS_PER_LANE = 64
 
 
@@ -29,7 +30,7 @@ class BatchPart(Part):
 
         `ended` is the last state of the old episode, `begun` the first state of the new one. By
         default nothing outlives an episode. An environment that overrides this method, such as
-        `wrappers.LogWrapper`, sets `carries_over`; batches and adapters then call the method at
-        each restart.
+        `wrappers.LogWrapper`, must also set `carries_over`. Only then do batches and adapters call
+        the method, at each restart.
         """
         return begun

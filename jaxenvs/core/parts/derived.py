@@ -70,8 +70,8 @@ class Derived:
     def check_values(self, params: Any, where: str) -> None:
         """Check concrete params before they are traced; raise as `checked_params` does.
 
-        A value that its dtype cannot hold also raises an error. This check is impossible inside a
-        trace, where values are unknown.
+        Also raise an error if a value does not fit its dtype, which a trace cannot check, because
+        values are unknown inside a trace.
         """
         _check_once(self, params, where)
 

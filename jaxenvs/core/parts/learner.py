@@ -22,8 +22,8 @@ class LearnerPart(Part):
 
     # Allowed values of the constructor field `obs`; empty if there is no such field.
     observations: ClassVar[tuple[str, ...]] = ()
-    # Whether one observation determines the state, except for `time`. If so, a planner that
-    # searches from the true state uses nothing that the agent cannot observe.
+    # Whether one observation determines the state, except for `time`. If it does, a planner that
+    # searches from the true state uses no information that the agent lacks.
     fully_observed: ClassVar[bool] = False
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
     # Names of the entries of info["achievements"], in order.
@@ -83,8 +83,8 @@ class LearnerPart(Part):
     def optimal_return(self, level: PyTree[Array], params: Any) -> Float32[Array, ""] | None:
         """Return the largest undiscounted return that a plan can have in a level.
 
-        A plan knows the whole level, of which an agent may observe only a part. The default is
-        None, see `optimal_steps`.
+        The plan is made with knowledge of the whole level, although an agent may observe only a
+        part of it. The default is None, for environments in which this computation is expensive.
         """
         return None
 
@@ -92,9 +92,10 @@ class LearnerPart(Part):
         """Return an environment whose episodes are trials, for meta-learning.
 
         A trial is several episodes of one task, drawn from the set of tasks called `tasks` (one of
-        `task_sets`). `part` selects a part of this set by its start and end, as fractions of the
-        set's fixed order. `lengths` may give `episodes` and `steps`, the numbers of episodes and of
-        steps in a trial. Raises `ValueError` if the environment has no such set.
+        `task_sets`). `part` restricts the set to the tasks between two fractions of its fixed
+        order, such as (0.0, 0.5) for the first half. `lengths` may give `episodes` and `steps`, the
+        numbers of episodes and of steps in a trial. Raises `ValueError` if the environment has no
+        set of this name.
         """
         raise ValueError(f"{self.name} has no sets of tasks to draw trials from")
 

@@ -1,6 +1,6 @@
-"""`Part`, the superclass of `PlayerPart`, `LearnerPart`, `BatchPart` and `UpstreamPart`.
+"""`Part`, the superclass of `PlayerPart`, `LearnerPart`, `BatchPart`, `TextPart`, `UpstreamPart`.
 
-These are the base classes of `Env` whose members have defaults.
+These five are the base classes of `Env` whose members have defaults.
 """
 
 from collections.abc import Iterator

@@ -36,8 +36,9 @@ class PlayerPart(Part):
         """Keys and mouse actions with which a person plays.
 
         By default, Discrete actions get keys from their `action_names`, and other actions have no
-        keys. An environment with another action space lists keys in `Controls.actions`, and the
-        element of the space that each of the keys selects in `Controls.values`.
+        keys. An environment whose action space is not Discrete can override this:
+        `Controls.actions` lists the keys, and `Controls.values` has the element of the action space
+        that each key selects.
         """
         if not isinstance(self.action_space, Discrete):
             return Controls()
@@ -98,8 +99,8 @@ class PlayerPart(Part):
         """True if `texts` writes the descriptions, from the arrays of `text_inputs`.
 
         The first class in the method resolution order that defines `text_inputs` or `describe`
-        decides: the property is False if this class defines only `describe`, or if it is
-        `PlayerPart`.
+        decides. The property is False if that class defines only `describe`, or if it is
+        `PlayerPart`, which has only the defaults.
         """
         for kind in type(self).__mro__:
             if "text_inputs" in vars(kind) or "describe" in vars(kind):
@@ -110,8 +111,8 @@ class PlayerPart(Part):
     def text_inputs(self, state: Any, params: Any = None) -> PyTree[Array]:
         """Return the arrays from which `texts` writes, without hidden information about `state`.
 
-        An environment that overrides `text_inputs` also overrides `texts`. Its method `texts`
-        writes a whole batch at once, so `jaxenvs.text` describes batches fast.
+        An environment that overrides `text_inputs` must also override `texts`. `jaxenvs.text` then
+        describes a batch of states fast, because one call of `texts` writes the whole batch.
         """
         raise NotImplementedError(f"{self.name} describes its states without text_inputs")
 
@@ -163,9 +164,9 @@ class PlayerPart(Part):
     def trail(self, state: Any, action: int) -> Sequence[tuple[float, float]] | None:
         """Return the points that the latest step adds to a line that players draw over the picture.
 
-        The line shows the course of the episode. Points are (x, y) from 0 to 1 across the picture.
-        `state` is the state after `action`; at the start of an episode, `action` is -1. The default
-        is None: no line is drawn. Not traceable by JAX.
+        The line shows the course of the episode, as points (x, y) from 0 to 1 across the picture.
+        `action` is the latest action and `state` the state after it; at the start of an episode,
+        `action` is -1. The default is None: no line is drawn. Not traceable by JAX.
         """
         return None
 

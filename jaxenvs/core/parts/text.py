@@ -13,13 +13,13 @@ class TextPart(Part):
 
     # Module that reads and writes levels as text, imported when it is first used; "" if there is
     # none. It defines `FORMS`, `names(env)`, `read(env, block, strict)` and `write(env, level,
-    # form)`, and perhaps `block`, `split`, `layout`, `fields` and `mutate`, see the modules
-    # `leveltext` of the families. For the editor of levels it also defines the functions that
+    # form)`, and optionally `block`, `split`, `layout`, `fields` and `mutate`; see the modules
+    # `leveltext` of the families. The editor of levels also needs the functions that
     # `jaxenvs.levels.palette` lists.
     level_format: ClassVar[str] = ""
     # Module that finds shortest plans of levels, imported when it is first used; "" if there is
-    # none. It defines `solve_levels` and perhaps `check`, `TAKES_STATES` and `first_actions`, see
-    # `jaxenvs.levels.solving`.
+    # none. It defines `solve_levels`, and optionally `check`, `TAKES_STATES` and `first_actions`;
+    # see `jaxenvs.levels.solving`.
     level_solver: ClassVar[str] = ""
 
     def read_level(self, text: str) -> PyTree[Array]:

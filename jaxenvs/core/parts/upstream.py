@@ -23,10 +23,10 @@ class Ending(NamedTuple):
 
 
 class UpstreamPart(Part):
-    """Members that convert states and observations of the original environment; also `ending`.
+    """Members that convert states and observations of the original environment.
 
     The original is the environment of another package, such as MiniGrid, whose rules this
-    environment reproduces.
+    environment reproduces. `ending`, which concerns no other package, is a member too.
     """
 
     # Import name of the package whose rules this environment reproduces; "" if there is none.

@@ -54,8 +54,8 @@ class StickyAction(Wrapper):
     def ending(self, level: PyTree[Array]) -> None:
         """Return None, so that `jaxenvs check` plays no known ending.
 
-        The actions of the wrapped environment's ending are no use if a step may repeat the previous
-        action instead.
+        The actions of the wrapped environment's ending must all be taken, but this wrapper
+        sometimes repeats the previous action instead.
         """
 
     def inner(self, state: WrappedState) -> Any:
@@ -100,9 +100,9 @@ class RepeatedState(Struct):
 class ActionRepeat(SuccessInInfo):
     """Takes each action `num_repeats` times, or until the episode ends, and sums the rewards.
 
-    Gymnasium calls it `RepeatAction`. `state.time` counts the agent's actions, but
-    `max_steps_in_episode` limits the steps of the wrapped environment. The observation and the info
-    come from the last of the repeated steps.
+    Gymnasium calls this wrapper `RepeatAction`. `state.time` counts the agent's actions, not the
+    repeated steps, but `max_steps_in_episode` limits the steps of the wrapped environment. The
+    observation and the info come from the last of the repeated steps.
     """
 
     num_repeats: int
@@ -170,8 +170,8 @@ class ActionRepeat(SuccessInInfo):
     def ending(self, level: PyTree[Array]) -> None:
         """Return None, so that `jaxenvs check` plays no known ending.
 
-        The actions of the wrapped environment's ending must be taken once each, but this wrapper
-        repeats them.
+        Each action of the wrapped environment's ending must be taken once, but this wrapper repeats
+        it.
         """
 
     def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:

@@ -146,12 +146,14 @@ class TimeLimit(Wrapper):
 class AutoReset(SuccessInInfo):
     """Begins the next episode in the step that ends one, for loops without `make_vec`.
 
-    In such a step, `obs` and the state are the first of the next episode. Reward, `terminated`,
-    `truncated` and the info belong to the episode that ended. As in `make_vec`, the info adds
-    `final_obs`, the last observation of this episode, and `final_mask`, the mask of the legal
-    actions in its last state, present only if `env` can forbid an action. `make_vec` is faster for
-    batches, because it generates levels only for done episodes. Gymnasium's `Autoreset` needs a
-    separate step for each reset, as `make_vec(..., autoreset="next_step")` does.
+    In this step, `obs` and the state are the first of the next episode. Reward, `terminated`,
+    `truncated` and the info belong to the episode that ended. As in `make_vec`, the info gets two
+    entries about the end of the old episode: `final_obs`, its last observation, and `final_mask`,
+    the mask of legal actions in its last state, present only if `env` can forbid an action.
+
+    `make_vec` is faster for batches, because it generates levels only for done episodes.
+    Gymnasium's `Autoreset` needs a separate step for each reset, as `make_vec(...,
+    autoreset="next_step")` does.
     """
 
     resets_itself = True

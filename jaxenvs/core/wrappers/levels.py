@@ -51,7 +51,8 @@ class FromLevels(Wrapper):
 
     levels: LevelSet
 
-    # The given levels are played unchanged, even if a generator would reject them.
+    # one candidate per reset: a given level is never rejected, even if `env.accepts` would reject
+    # it
     level_budget: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

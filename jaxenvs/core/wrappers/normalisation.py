@@ -78,13 +78,15 @@ def _over_batch(values: PyTree[Array]) -> tuple[Array, PyTree[Array], PyTree[Arr
 class NormalizeObservation(StatefulWrapper):
     """Normalises observations: subtracts their running mean and divides by the standard deviation.
 
-    Observations are float32. The statistics are part of the state and outlive episodes. With
-    `shared=False`, each environment has separate statistics, as in Gymnasium's
+    Observations are float32. The statistics are part of the state and outlive episodes.
+
+    With `shared=False`, each environment has separate statistics, as in Gymnasium's
     `NormalizeObservation`. With `shared=True`, all environments of a batch use the same statistics,
-    as in Gymnasium's wrapper for vector environments and in PureJaxRL; first observations of
-    episodes are then normalised, but do not update the statistics. `update_running_mean=False`
-    freezes the statistics, for evaluations. The last digits of the observations may differ between
-    two compiled programs.
+    as in Gymnasium's wrapper for vector environments and in PureJaxRL. The first observation of an
+    episode then does not update the statistics, but is normalised. `update_running_mean=False`
+    freezes the statistics, for evaluations.
+
+    The last digits of the observations may differ between two compiled programs.
     """
 
     epsilon: float = 1e-8  # constant added to the variance, against division by zero
@@ -92,7 +94,7 @@ class NormalizeObservation(StatefulWrapper):
     shared: bool = False
 
     remembers_episodes = True
-    fully_observed = False  # the next observation depends on the statistics, which are not observed
+    fully_observed = False  # the statistics affect observations, but are not observed
 
     def __post_init__(self) -> None:
         """Raise an error if a field has an invalid value."""
@@ -143,10 +145,12 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
     """Divides rewards by the running standard deviation of discounted returns.
 
     The mean is not subtracted. `gamma` is the learner's discount; `shared` and
-    `update_running_mean` are explained in `NormalizeObservation`. Deliberate difference from
-    Gymnasium's `NormalizeReward`: in the step that terminates an episode, the discounted return
-    includes all rewards of this episode, and the next episode starts at 0. Gymnasium's wrapper
-    drops the earlier rewards in that step and carries the step's reward into the next episode.
+    `update_running_mean` are explained in `NormalizeObservation`.
+
+    Deliberate difference from Gymnasium's `NormalizeReward`, in the step that terminates an
+    episode: here the discounted return includes all rewards of the episode, and starts at 0 in the
+    next episode. In Gymnasium it includes only the reward of this step, and starts the next episode
+    with this reward.
     """
 
     gamma: float = 0.99
@@ -184,9 +188,9 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
 def refuse_shared(env: Env, where: str, advice: str) -> None:
     """Raise `ValueError` if one of the wrappers in `env` has `shared=True`.
 
-    `ActionRepeat`, and `make_vec` with `autoreset="next_step"`, call this function, because some
-    environments of their batches make no step while others do. Shared statistics would include the
-    environments that make no step.
+    `ActionRepeat`, and `make_vec` with `autoreset="next_step"`, call this function. In their
+    batches, some environments make no real step while others do, but shared statistics would
+    include all of them.
     """
     while isinstance(env, Wrapper):
         if isinstance(env, (NormalizeObservation, NormalizeReward)) and env.shared:

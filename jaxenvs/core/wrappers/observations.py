@@ -41,9 +41,9 @@ class Flatten(Wrapper):
 class OneHot(Wrapper):
     """Replaces integers in observations by one-hot vectors, uint8.
 
-    Each entry along the last axis becomes a vector with one element per possible value of the
-    entry, and these vectors are joined. MiniGrid's image (7, 7, 3) becomes (7, 7, 20), and a
-    `Discrete(n)` becomes (n,).
+    Each entry along the last axis becomes a vector with one element per possible value. The vectors
+    of the entries are concatenated along the last axis. MiniGrid's image (7, 7, 3) becomes (7, 7,
+    20), and a `Discrete(n)` becomes (n,).
     """
 
     def __post_init__(self) -> None:
@@ -132,8 +132,7 @@ def map_obs(change: Any, space: Space, obs: PyTree[Array]) -> PyTree[Array]:
 def _counts(box: Box) -> list[int]:
     """Return the number of possible values of each entry along the last axis of a space.
 
-    If an entry has different numbers at different indices of the other axes, return the largest
-    number.
+    If the number differs along the other axes, return the largest.
     """
     span = np.atleast_1d(box.high.astype(np.int64) - box.low.astype(np.int64) + 1)
     return span.reshape(-1, span.shape[-1]).max(axis=0).tolist()

@@ -26,8 +26,8 @@ class DistanceTable(ByContent):
     def __init__(self, words: UInt32[np.ndarray, "n words"], steps: Int32[np.ndarray, " n"]):
         """Store the words of all states (from `words_of`), and the fewest steps from each.
 
-        Entry i of both arguments belongs to state i; the states may be in any order. They are
-        stored sorted by their words.
+        Entry i of both arguments belongs to state i. The states may be given in any order; they are
+        stored sorted by their words, for a binary search.
         """
         order = np.lexsort(words.T[::-1])
         self.words, self.steps = words[order], steps[order]
@@ -94,10 +94,11 @@ class OptimalInInfo(Wrapper):
     """Adds `info["optimal"]`: the fewest steps from the state after a step to success, int32.
 
     The value is 0 after success, and -1 if success has become impossible. The time limit is
-    ignored. Use the value for shaped rewards, or to compare a policy with shortest plans. The
-    table, made by `jaxenvs.levels.distances`, must contain the levels that are played, so wrap the
-    environment that `levels.from_levels` returns. The table is valid for the default params:
-    another time limit is allowed, another task of XLand is not.
+    ignored. Use the value for shaped rewards, or to compare a policy with shortest plans.
+
+    The table, made by `jaxenvs.levels.distances`, must contain the levels that are played.
+    Therefore wrap the environment that `levels.from_levels` returns. The table is valid for the
+    default params. A different time limit is allowed, but a different task of XLand is not.
     """
 
     distances: DistanceTable

@@ -89,8 +89,8 @@ class _Beside:
     """
 
     read: Callable[[Any], Any]
-    # True: if `read` returns a dict, its entries, `action` and `reward` form one flat dict. False:
-    # the result of `read` becomes the entry `obs`.
+    # If True, and `read` returns a dict, its entries are joined with `action` and `reward` into one
+    # flat dict. Otherwise the result of `read` becomes the entry `obs`.
     flat: bool = False
 
     def __call__(self, obs: dict[str, Any]) -> dict[str, Any]:

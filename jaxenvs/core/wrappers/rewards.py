@@ -15,8 +15,8 @@ from .success import SuccessInInfo, with_success
 class TransformReward(SuccessInInfo):
     """Replaces each reward by `func(reward)`, a traceable function of a float32 scalar.
 
-    The environment is hashed by its fields, so give a function that you define once. A new lambda
-    in each call would make JAX compile again.
+    Define `func` once, and not as a new lambda in each call: environments are hashed by their
+    fields, so JAX would compile again for each lambda.
     """
 
     func: Callable[[Array], Any]

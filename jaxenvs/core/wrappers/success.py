@@ -1,6 +1,6 @@
 """`SuccessInInfo`, a base class of wrappers that change the reward or the state of a step.
 
-`succeeded` computes success from the step, so it must see the step before the change.
+`succeeded` computes success from a step, so it must be called before the wrapper changes the step.
 """
 
 from jaxtyping import Array, Bool
