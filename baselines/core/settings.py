@@ -146,8 +146,8 @@ class Common(Checked):
     def check_share(self, num_envs: int, what: str) -> None:
         """Raise `ValueError` if steps of `num_envs` environments do not split into minibatches.
 
-        `what` names these steps in the message, such as "a rollout". In this base class the method
-        does nothing, because learners need not split rollouts into minibatches.
+        `what` names these steps in the message, such as "a rollout". This base class never raises,
+        because some learners do not split rollouts into minibatches.
         """
 
     @property
@@ -293,26 +293,23 @@ class Replay(Exploration, Buffer):
 
     @property
     def window(self) -> str:
-        """Text for error messages: the setting that determines the length of a window.
+        """Text that names a window (one sample of the replay buffer) in error messages.
 
-        An example is `n_step=3`. A window is one sample of the replay buffer: successive steps.
+        The text is the setting that determines the window's length, such as `n_step=3`.
         """
         return f"n_step={self.n_step}"
 
     @property
     def reach(self) -> int:
-        """Distance from the first to the last slot of a window, one sample of the replay buffer.
-
-        A window is a sequence of successive slots of one environment.
-        """
+        """Distance in replay-buffer slots from a sampled window's first slot to its last slot."""
         return self.n_step
 
     @property
     def least_slots(self) -> int:
         """Smallest number of slots per environment with which a window can always be sampled.
 
-        Windows of prioritised replay must begin in a slot that holds a step. One of two adjacent
-        slots may hold no step, so prioritised replay needs one slot more.
+        Prioritised replay needs one slot more: its windows must begin in a slot that holds a step,
+        and one of two adjacent slots may hold no step.
         """
         return self.reach + 1 + (self.priority > 0.0)
 
@@ -334,9 +331,8 @@ class QLearning(Replay):
 
     @property
     def spacing(self) -> int:
-        """Distance in slots between the first slots of two successive windows that can be sampled.
+        """Distance in slots between the first slots of successive windows, samples of the buffer.
 
-        A window is one sample of the replay buffer, a sequence of successive slots. At 1, windows
-        overlap and may begin in any slot.
+        At 1, windows overlap and can begin in any slot.
         """
         return 1

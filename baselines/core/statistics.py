@@ -1,8 +1,9 @@
 """Statistics of a few runs, as Agarwal et al. (2021), arXiv:2108.13264, define them.
 
-The scores of a method are a list of arrays, one array per task, whose last axis has one score per
-run (seed). Every statistic also accepts arrays with leading axes, which its result keeps. With
-them, `interval` computes all bootstrap resamples at once. Docstrings write these axes as `...`.
+The scores of a method are a list of arrays, one array per task. The last axis of an array has one
+score per run (seed). Arrays may have further axes before it, such as an axis of bootstrap
+resamples; a statistic is then computed for each of their entries. Docstrings write these axes as
+`...`.
 """
 
 from collections.abc import Callable, Sequence
