@@ -39,8 +39,9 @@ class Visits(NamedTuple):
     done: Bool[Array, "steps envs"]  # whether the step ended an episode
 
 
-# Result of `Bonus.rewards`: the bonus's networks and statistics, its state in each environment's
-# episode, and the discounted sums of bonuses, all after the rollout; and the bonus of each step.
+# Result of `Bonus.rewards`, a tuple of: networks and statistics after the rollout; the bonus's
+# state in each environment's episode after the rollout; the discounted sums of bonuses after the
+# rollout; the bonus of each step.
 Rewards = tuple[Any, PyTree[Array], Float32[Array, " envs"], Float32[Array, "steps envs"]]
 
 
@@ -102,9 +103,9 @@ class Bonus:
     ) -> tuple[Moments, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
         """Divide the bonuses `new` by the running standard deviation of their discounted sums.
 
-        `before` is each environment's discounted sum before the rollout, and `earned` is the
-        running mean and variance of all discounted sums so far. Return the updated `earned`, the
-        discounted sums after the rollout, and the divided bonuses.
+        `before` has each environment's discounted sum before the rollout. `earned` is the running
+        mean and variance of all discounted sums so far. Return the updated `earned`, the discounted
+        sums after the rollout, and the divided bonuses.
         """
         sums = self.returns(before, new)
         earned = earned.merged_with(sums.reshape(1, -1), devices)

@@ -121,7 +121,7 @@ class Agents(NamedTuple):
 
     @property
     def keys(self) -> Array:
-        """Random key with which each agent is evaluated; every evaluation uses the same keys."""
+        """Random keys for evaluations, one per agent; every evaluation uses the same keys."""
         keys = [jax.random.fold_in(jax.random.key(seed), EVALUATION) for seed in self.seeds]
         return jnp.stack(keys)
 
@@ -275,15 +275,15 @@ def achievements(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
 def score(rates: np.ndarray) -> Any:
     """Return Crafter's score in percent: the geometric mean of (1 + rate in percent), minus 1.
 
-    `rates` (..., achievements) are fractions from 0 to 1; the mean is over achievements.
+    `rates` (..., achievements) are fractions from 0 to 1. The mean is taken over the achievements.
     """
     return np.expm1(np.log1p(100.0 * rates).mean(axis=-1))
 
 
 def table(seeds: Sequence[dict[str, Any]], columns: int = 3) -> str:
-    """Return a text table of achievement rates, and the score; both are means over the seeds.
+    """Return a text table of the mean achievement rates, and the mean score, over the seeds.
 
-    `seeds` are the `per_seed` entries of eval.json.
+    `seeds` are the entries under `per_seed` in eval.json.
     """
     rates = {
         name: np.mean([seed["achievements"][name] for seed in seeds])

@@ -175,7 +175,7 @@ class Learner(Generic[S, N]):
     def params(self) -> Any:
         """Environment params that the compiled program takes as arguments.
 
-        None: the program takes none; the environment's default params are compiled in as constants.
+        If they are None, the environment's default params are constants of the program instead.
         """
         module = self.algorithm.load()
         return module.params(self) if hasattr(module, "params") else None

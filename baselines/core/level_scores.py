@@ -86,8 +86,8 @@ def mean_over_episodes(
         length = jnp.where(ends, so_far, length)
         return length, length
 
-    # `length` is the length of the episode to which each step belongs; 0 if the episode has not
-    # ended in this rollout.
+    # `length` is the length of the episode to which each step belongs. It is 0 for the steps of an
+    # episode that does not end in this rollout.
     nothing = jnp.zeros_like(rollout.lengths[0])
     _, length = jax.lax.scan(back, nothing, (done, rollout.lengths), reverse=True)
     weight = jnp.where(length > 0, 1.0 / jnp.maximum(length, 1).astype(jnp.float32), 0.0)

@@ -76,8 +76,8 @@ def _matrices(weights: PyTree[Array]) -> PyTree[Any]:
 def learning_rate(settings: Any, every: int = 1) -> Callable[[Any], Array]:
     """Return the learning-rate schedule, a function of the optimiser's step count.
 
-    With the setting `anneal`, the rate falls linearly with the progress of the run. The optimiser
-    takes one step for every `every` gradient steps of the learner.
+    The optimiser takes one step for every `every` gradient steps of the learner. If the setting
+    `anneal` is on, the rate falls linearly with the progress of the run.
     """
 
     def schedule(steps: Any) -> Array:
@@ -118,7 +118,7 @@ def shuffled_items(
 ) -> Int32[Array, "minibatches items"]:
     """Return the indices of the items of each minibatch, for all epochs.
 
-    Every epoch shuffles all items again.
+    Every epoch contains each item once, in a new random order.
     """
     count = len(jax.tree.leaves(batch)[0])
     keys = jax.random.split(key, settings.epochs)
@@ -243,8 +243,8 @@ def gradients(
 ) -> tuple[PyTree[Array], dict[str, Any]]:
     """Return the gradient of a loss, averaged over the devices, and the loss's components.
 
-    `loss(learner, weights, *given)` returns the loss and a dict of its components, which are
-    logged. The returned components are those of this device, not averages over the devices.
+    `loss(learner, weights, *given)` returns the loss and a dict of its components, for the log. The
+    components are not averaged over the devices: they are those of this device.
     """
     gradient, losses = jax.grad(functools.partial(loss, learner), has_aux=True)(weights, *given)
     return learner.devices.mean(gradient), losses

@@ -35,9 +35,9 @@ class Moments(NamedTuple):
     variance: Float32[Array, "*numbers"]
 
     def merged_with(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
-        """Return the moments of all vectors: those seen so far, and the columns of `values`.
+        """Return the moments of all vectors seen so far, with the columns of `values` added.
 
-        Chan et al. (1979) derive the formulas.
+        The formulas are those of Chan et al. (1979).
         """
         chex.assert_rank(values, 2, custom_message="values are [numbers, batch]")
         chex.assert_shape(self.mean, values.shape[:1], custom_message="a mean of each number")
@@ -117,7 +117,7 @@ class Normalised:
     def merged_with(self, weights: PyTree, obs: PyTree[Array], devices: Devices) -> PyTree[Array]:
         """Return weights whose running mean and variance include the observations `obs`.
 
-        `obs` are (steps, envs, ...). Non-finite values are replaced by the mean so far.
+        `obs` has the shape (steps, envs, ...). A non-finite value counts as the running mean.
         """
 
         def merge(space: spaces.Box, moments: Moments, values: Array) -> Moments:

@@ -68,8 +68,8 @@ class Search:
 def search_of(learner: Any, simulations: int | None = None) -> Search | None:
     """Return the search with which a learner's policy acts; None if the policy has no search.
 
-    `simulations` defaults to the number used in training; with 0 the policy acts without a search.
-    Raises `ValueError` if simulations are requested of a learner that has no search.
+    `simulations` is the number of simulations per action: by default the number used in training;
+    0: no search. Raises `ValueError` if simulations are requested of a learner without a search.
     """
     algorithm = learner.algorithm
     if not algorithm.searches:

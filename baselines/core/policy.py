@@ -111,7 +111,7 @@ class Policy:
         return memory, self.search.plan(self.weights, key, obs, mask, state, None, greedy)
 
     def choose(self, key: Key, outputs: Array, greedy: bool = False) -> Array:
-        """Return actions for outputs (*batch, outputs) of `think`; a planner's search is not used.
+        """Return actions for policy outputs (*batch, outputs), without a planner's search.
 
         Actions are sampled or, if `greedy`, the most likely ones. In a Box, a greedy action is the
         tanh of the Gaussian's mean, scaled to the bounds of the Box.

@@ -86,9 +86,9 @@ def _checked(coordinator: str, count: int | None, index: int | None) -> tuple[st
 def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
     """Wait until all processes of the run have connected to process 0.
 
-    Process 0 listens at the port until all others have sent their index, and then leaves the port
-    to JAX. Raises `OSError` after `timeout` seconds. In process 0, the error names the missing
-    processes; JAX's own timeout error would not.
+    Process 0 listens at the port until each other process has sent its index; then JAX uses the
+    port. Raises `OSError` after `timeout` seconds. In process 0, the error names the missing
+    processes, which JAX's own timeout error does not.
     """
     end = time.monotonic() + timeout
     if index:

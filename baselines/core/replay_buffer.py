@@ -34,8 +34,8 @@ class ReplayBuffer(NamedTuple):
     reward: Float32[Array, "*seeds envs slots"]
     terminated: Bool[Array, "*seeds envs slots"]
     truncated: Bool[Array, "*seeds envs slots"]
-    # Whether the slot holds a step. False: it holds only the final observation of a truncated
-    # episode, or the newest observation, at which no action has been taken yet.
+    # Whether the slot holds a step. If False, it holds only an observation: the final one of a
+    # truncated episode, or the newest one, at which no action has been taken yet.
     is_step: Bool[Array, "*seeds envs slots"]
     # number of slots written since the start of the run; modulo `slots`, the next slot to write
     written: Int32[Array, "*seeds envs"]

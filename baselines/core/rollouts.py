@@ -74,7 +74,7 @@ class Runner(NamedTuple):
         return self.replay_buffer
 
 
-# Fields of `Runner` whose arrays have an environment axis; the devices divide this axis among them.
+# Fields of `Runner` whose arrays have an environment axis, which is divided among the devices.
 DIVIDED = ("world", "obs", "returns", "lengths", "memory")
 DIVIDED += ("bonus_returns", "bonus_memory", "gain_returns")
 DIVIDED += ("history", "replay_buffer", "priorities", "memories", "found")
@@ -163,9 +163,9 @@ def collect(
 ) -> tuple[Any, Rollout]:
     """Act for `rollout_steps` steps in every environment; return the runner and the rollout.
 
-    `choose` chooses the actions. `record`, if given, stores each step in the runner, for example in
-    a replay buffer. Depending on the settings, the rollout's rewards are divided by a running scale
-    and include an exploration bonus.
+    `choose` chooses the actions. `record`, unless None, stores each step in the runner, for example
+    in a replay buffer. The rollout's rewards include an exploration bonus and are divided by a
+    running scale, if the settings say so.
     """
     steps, apart = learner.settings.rollout_steps, shortest_limit(learner)
     slots = np.arange(steps, dtype=np.int32) // apart
@@ -190,7 +190,7 @@ def finish_update(
 ) -> tuple[Any, dict[str, Array]]:
     """Return the runner with updated observation statistics, and all metrics of the update.
 
-    The metrics are sums over finished episodes, and `losses`.
+    The metrics are `losses`, and sums over the episodes that ended in the rollout.
     """
     if isinstance(learner.network, moments.Normalised):
         weights = learner.network.merged_with(runner.weights, rollout.obs, learner.devices)

@@ -17,7 +17,7 @@ from .bounds import NonNegativeInt
 
 
 class Stage(NamedTuple):
-    """Period of a run in which its planned number of updates did not change."""
+    """Period of a run during which the planned last update stayed the same."""
 
     begin: int  # first update of this period
     end: int  # last update of the run, as it was planned during this period

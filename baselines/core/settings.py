@@ -55,8 +55,7 @@ class Checked(Scheduled):
     def check_counters(self) -> None:
         """Raise `ValueError` if the run is too long for its int32 counters.
 
-        The counters count the run's gradient steps, and the slots of the replay buffer that it
-        writes.
+        One counter counts gradient steps, another the slots written to the replay buffer.
         """
         # A step fills one slot of the replay buffer, or two if it truncates its episode: the second
         # slot stores the episode's final observation.
@@ -83,7 +82,7 @@ class Checked(Scheduled):
     def updates_until(self, steps: int) -> int:
         """Return the number of updates after which a run has made at least `steps` steps.
 
-        Compiled code compares numbers of updates, because the number of steps may overflow int32.
+        Compiled code counts updates, because the number of steps could overflow int32.
         """
         return min(-(-steps // self.steps_per_update), LARGEST)
 
@@ -95,8 +94,8 @@ class Checked(Scheduled):
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
         """Return the number of updates after which an optimiser has taken `gradient_steps` steps.
 
-        The optimiser takes one step for every `every` gradient steps of the learner. Updates of the
-        warm-up, which take no gradient steps, are included.
+        The optimiser takes one step for every `every` gradient steps of the learner. The number of
+        updates includes those of the warm-up, which take no gradient steps.
         """
         return self.cold_updates + gradient_steps * every // self.gradient_steps
 

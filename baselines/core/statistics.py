@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 Scores = Sequence[np.ndarray]  # one array of floats (..., runs) per task
-# Value of a statistic: a number or, if the arrays of scores have axes before the axis of runs, an
-# array with these axes.
+# Value of a statistic: a number, or an array whose axes are those of the scores without the last
+# (runs).
 Numbers = np.ndarray | np.floating
 
 RESAMPLES = 2000

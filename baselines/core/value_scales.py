@@ -2,8 +2,8 @@
 
 With the setting `reward_scaling`, a network learns from rewards divided by a running standard
 deviation (reward_scaling.py). With `target_scaling`, it learns from standardised value targets
-(target_scaling.py). Both scales are saved with the weights, so that a policy can always convert its
-value output to units of the environment's reward.
+(target_scaling.py). A saved policy needs these scales to convert its value output to units of the
+environment's reward.
 """
 
 import dataclasses
@@ -31,7 +31,7 @@ class Scales(NamedTuple):
     def begin(cls, targets: bool, rewards: bool) -> "Scales":
         """Return initial scales, before any update.
 
-        `targets` and `rewards` are whether value targets are standardised, and whether rewards are
+        `targets` is whether value targets are standardised. `rewards` is whether rewards are
         divided by a standard deviation.
         """
         none = Moments(jnp.float32(0), jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32))

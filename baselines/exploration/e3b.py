@@ -2,14 +2,16 @@
 
 An inverse dynamics model predicts the action between two observations from their features. The
 features are trained only for this prediction, so they omit all that the agent cannot influence. The
-bonus of an observation with features `f` is `f^T C^-1 f`, where `C` is `RIDGE` times the identity
-plus the sum of `f f^T` over the episode's earlier observations. `C` generalises visit counts to
-continuous features.
+bonus of an observation with features `f` is `f^T C^-1 f`. The matrix `C` is `RIDGE` times the
+identity, plus the sum of `f f^T` over the episode's earlier observations; it generalises visit
+counts to continuous features.
 
-For each episode, a matrix `S` with `C^-1 = S S^T` is stored; each observation updates `S` by a
-rank-1 term (Potter, 1963). The bonus is then the squared norm of `S^T f`, which rounding cannot
-make negative, unlike `f^T C^-1 f`. Deliberate difference from the paper: bonuses are divided by the
-standard deviation of their discounted returns, as in rnd.py.
+Instead of `C`, a matrix `S` with `C^-1 = S S^T` is stored for each episode; each observation
+updates `S` by a rank-1 term (Potter, 1963). The bonus is then the squared norm of `S^T f`. Unlike
+`f^T C^-1 f`, it cannot become negative by rounding.
+
+Deliberate difference from the paper: bonuses are divided by the standard deviation of their
+discounted returns, as in rnd.py.
 """
 
 import dataclasses
@@ -96,7 +98,7 @@ class E3B(Bonus):
     def trained(self, curiosity: Controlled, visits: Visits, devices: Devices) -> Controlled:
         """Train encoder and inverse model on a rollout, with one gradient step per minibatch.
 
-        Minibatch i consists of the transitions i, i + `minibatches`, and so on.
+        With `minibatches` = m, minibatch i consists of the transitions i, i + m, i + 2 m and so on.
         """
 
         def parted(leaf: Array) -> Array:

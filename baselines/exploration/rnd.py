@@ -112,7 +112,7 @@ class RND(Bonus):
     def trained(self, curiosity: Curiosity, inputs: Array, devices: Devices) -> Curiosity:
         """Train the predictor on normalised features, with one gradient step per minibatch.
 
-        Minibatch i consists of the inputs i, i + `minibatches`, and so on.
+        With `minibatches` = m, minibatch i consists of the inputs i, i + m, i + 2 m and so on.
         """
         batches = inputs.reshape(-1, self.minibatches, inputs.shape[-1]).swapaxes(0, 1)
 

@@ -25,8 +25,8 @@ from ..core.devices import DEVICES, Devices
 STATISTICS = "batch_stats"  # Flax collection of the running statistics, which get no gradient
 MOMENTUM = 0.99  # factor by which running statistics decay in each gradient step
 WARM_UP = 100_000  # number of gradient steps before corrections begin
-# Limits of the paper's corrections: r is clipped to [1 / 3, 3], and d, which is in units of the
-# running standard deviation, to [-5, 5].
+# Limits of the paper's corrections. The factor r is clipped to [1 / 3, 3]. The shift d, in units of
+# the running standard deviation, is clipped to [-5, 5].
 SCALES, SHIFTS = 3.0, 5.0
 SMALLEST = 1e-3  # added to variances before the square root
 BATCH = "batch"  # name of the `vmap` axis over the items of a batch
@@ -69,8 +69,8 @@ def product(a: Array, b: Array) -> Array:
 class BatchRenorm(nn.Module):
     """Layer that normalises the features of one item.
 
-    The layer is called with the features and `whole`: the item's batch in training, or None at
-    inference.
+    In training, the layer's second input `whole` gives access to the batch; at inference it is
+    None.
     """
 
     dtype: Any = jnp.float32  # dtype of the output

@@ -205,8 +205,8 @@ class Recurrent(Network):
     def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
         """Return logits and value.
 
-        `memory` is the recurrent state after the current observation, and `seen` the features of
-        this observation, which some subclasses read too.
+        `memory` is the recurrent state after the current observation. `seen` are the features of
+        the current observation, which only some subclasses use here.
         """
         return self.policy(memory), self.critic(memory)[0]
 

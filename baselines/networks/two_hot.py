@@ -82,7 +82,7 @@ def two_hot(
     """Return the two-hot encoding of `value`: probabilities of 2 * `top` + 1 atoms.
 
     There are `top` atoms on either side of 0, and one at 0. The mean of the distribution is
-    h(value), clipped to the outermost atoms.
+    h(value), clipped to the range of the atoms.
     """
     place = jnp.clip(squeezed(value.astype(jnp.float32)) / spacing, -top, top)[..., None]
     atoms = np.arange(-top, top + 1, dtype=np.float32)

@@ -202,9 +202,9 @@ def act_and_learn(
     runner: Runner,
     now: tuple[Any, ...],
 ) -> tuple[Runner, tuple[Rollout, dict[str, Array]]]:
-    """Make one step of every environment and then, after the warm-up, gradient steps.
+    """Make one step of every environment; after the warm-up, also take gradient steps.
 
-    `now` is the iteration's index and its random numbers for acting and learning.
+    `now` is a tuple of the iteration's index and its random numbers for acting and learning.
     """
     settings, (number, to_act, to_learn) = learner.settings, now
     # The index is equal for all seeds. `pmax` over seeds makes it a scalar under `vmap`, so that
@@ -248,8 +248,9 @@ def act(
 ) -> tuple[Runner, Rollout]:
     """Make one step in every environment and store it in the replay buffer.
 
-    If `at_random` is True (during the warm-up), actions are uniformly random. `draws` are the key
-    for random actions, the noise for the policy's actions, and the key for the environment's step.
+    If `at_random` is True (during the warm-up), actions are uniformly random. `draws` has three
+    entries: the key for random actions, the noise for the policy's actions, and the key for the
+    environment's step.
     """
     key_random, noise, key_step = draws
 

@@ -22,10 +22,10 @@ from ..networks.layers import normalise
 from ..networks.policies import Network
 from ..networks.products import dense
 
-# This constant is folded into a random key to derive the dropout key. The random key is also split,
-# so the constant is larger than any counter with which `split` derives keys.
+# Constant folded into a random key to derive the dropout key. `split` of the same key derives keys
+# with small counters; the constant is larger, so the dropout key differs from these keys.
 DROPOUT = 2**20
-# Raw standard deviation of a deterministic actor: it is mapped to the smallest allowed deviation.
+# Raw standard deviation of a deterministic actor, mapped to the smallest allowed deviation.
 NO_NOISE = -20.0
 
 

@@ -72,7 +72,7 @@ def dqn_family(ids: str, settings: Mapping[str, Any]) -> tuple[Preset, ...]:
 def support(ids: str, least: float, largest: float, **more: int) -> tuple[Preset, ...]:
     """Return presets of C51 and Rainbow with the bounds `v_min` and `v_max` of their atoms.
 
-    The bounds must contain the discounted returns.
+    `least` and `largest` are these bounds, between which all discounted returns must lie.
     """
     return rows("c51 rainbow", (ids, {"v_min": least, "v_max": largest, **more}))
 

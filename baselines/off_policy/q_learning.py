@@ -26,7 +26,8 @@ from ..networks import policies, q_network
 from ..networks.q_network import QLearner
 
 LOSSES = ("q_loss", "q")  # names of the metrics that a loss function returns
-# Fraction of the run after which no layer is reset, so that all layers are trained at the end.
+# Fraction of the run after which there are no resets, so that all layers are well trained at the
+# end.
 LAST_RESET = 0.7
 
 
@@ -159,9 +160,10 @@ def collect(
 def epsilons(
     learner: Learner[Any], updates: Int32[Array, ""]
 ) -> Float32[Array, ""] | Float32[Array, " envs"]:
-    """Return the probability of a random action: a scalar or, with `epsilon_power`, an array.
+    """Return the probability of a random action.
 
-    The array has one entry for each environment on this device.
+    It is a scalar or, if `epsilon_power` is not 0, an array with one entry for each environment on
+    this device.
     """
     settings, envs = learner.settings, learner.env.num_envs
     epsilon = settings.epsilon(updates)

@@ -64,9 +64,10 @@ class Target(NamedTuple):
 def td_target(
     learner: Learner[Settings, Actor], learned: Learned, batch: Batch, noise: Noise
 ) -> Target:
-    """Return r + gamma (z - alpha log pi(a'|s')) for each z of the critics' pooled quantiles.
+    """Return the TD targets, one for each of the critics' pooled quantiles z.
 
-    The highest of these targets are dropped, see `truncate`.
+    A target is r + gamma (z - alpha log pi(a'|s')). The highest targets get weight 0, see
+    `truncate`.
     """
     settings = learner.settings
     action, log_prob = actor_critic.sample_actions(

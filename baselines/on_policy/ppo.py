@@ -103,7 +103,7 @@ def targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Rollo
 def scaled_targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Any, Any]:
     """Return the runner and the result of `targets`.
 
-    If the setting `target_scaling` is on, values and value targets are standardised.
+    With the setting `target_scaling`, the values and value targets in this result are standardised.
     """
     return target_scaling.scale_targets(learner, runner, targets(learner, runner, rollout))
 
@@ -119,8 +119,8 @@ def learn(
 ) -> tuple[Any, dict[str, Array]]:
     """Take `epochs` * `minibatches` gradient steps on a batch; return the runner and mean losses.
 
-    `batch` is the result of `targets`, rearranged so that its first axis indexes the items that are
-    shuffled into minibatches: single steps, or sequences.
+    `batch` is the result of `targets`, but its first axis indexes items: single steps, or
+    sequences. The items are shuffled into minibatches.
     """
     orders = minibatches.shuffled_items(learner.settings, batch, key)
     scales = normalisers(learner, batch, orders)

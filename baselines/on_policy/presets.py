@@ -35,8 +35,8 @@ FAR_REWARD = {
 # Settings to apply on top of FAR_REWARD. Updates become smaller and more frequent: one takes a
 # fifth of the time of an update with FAR_REWARD alone.
 SHORT_UPDATES = {"num_envs": 32, "epochs": 2, "embed": 4, "learning_rate": 1e-3}
-# A rollout with these settings has a quarter of the steps of a rollout with SHORT_UPDATES, so that
-# the policy learns sooner from its first success.
+# With these settings, a rollout has a quarter of the steps of a rollout with SHORT_UPDATES. The
+# policy thus learns sooner from its first success.
 SHORTEST_UPDATES = {**SHORT_UPDATES, "num_envs": 16, "rollout_steps": 128, "minibatches": 4}
 FAR = (
     r"Grid-(DoorKey-(6x6|8x8|16x16)|SimpleCrossing.*|(Blocked)?Unlock(Pickup)?|LockedRoom"
@@ -201,7 +201,7 @@ SMALL_PUZZLE = {
     "embed": 0,
 }
 
-# Settings for PuzzleScript. Only a win has a reward, and a game may have a few levels or many.
+# Settings for PuzzleScript. Only a win has a reward. The number of levels differs between games.
 PUZZLESCRIPT = {
     "rollout_steps": 64,
     "advantage_floor": 0.05,

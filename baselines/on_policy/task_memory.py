@@ -34,8 +34,8 @@ from jaxenvs import spaces
 from ..networks.encoders import Encoder, leaves
 from ..networks.policies import Recurrent
 
-# A kind of cell is a combination of the values of a map's channels, such as a red ball. The network
-# learns an embedding of each kind only if a map can have at most this many kinds.
+# Largest number of kinds of cells for which the network learns an embedding of each kind. A kind of
+# cell, such as a red ball, is a combination of the values of a map's channels.
 LARGEST = 4096
 LONGEST = 256.0  # longest initial time scale of the GRU's update gates, in steps
 # Number of weighted sums of cell embeddings. Each sums over all cells in view, with learned
@@ -284,7 +284,7 @@ class TaskMemory(Recurrent):
 
 
 def coded(kinds: tuple[int, ...], obs: Array) -> Int32[Array, "*cells"]:
-    """Return the kind of each cell, a number that combines the values of the cell's channels.
+    """Return the kind of each cell: a number that combines the values of all channels of the cell.
 
     `kinds` is the number of values of each channel. A map is flattened to a vector of cells.
     """
