@@ -50,8 +50,8 @@ class Controlled(NamedTuple):
 class E3B(Bonus):
     """E3B bonus.
 
-    `Controlled` has its networks and statistics. Its state in each episode is a matrix `S`; S S^T
-    is the inverse of the paper's matrix `C`.
+    The bonus's networks and statistics are stored in a `Controlled`. The bonus's state in each
+    episode is a matrix `S`; S S^T is the inverse of the paper's matrix `C`.
     """
 
     learning_rate: float = 3e-4
@@ -189,8 +189,8 @@ def elliptical(
 ) -> tuple[Float32[Array, "envs f f"], Float32[Array, " envs"]]:
     """Return each environment's matrix `S` after one more observation, and the observation's bonus.
 
-    `factor` has the matrices before the observation, and `features` the observation's features. S
-    S^T is the inverse of the paper's matrix `C`.
+    `factor` has the matrices before the observation, and `features` the observation's features.
+    The product S S^T is the inverse of the paper's matrix `C`.
     """
     turned = jnp.einsum("eij,ei->ej", factor, features)
     bonus = jnp.square(turned).sum(axis=-1)

@@ -43,8 +43,8 @@ class Seen(NamedTuple):
 class NovelD(RND):
     """NovelD bonus.
 
-    `Curiosity` has its networks and statistics, as in RND. `Seen` is its state: for each
-    environment, a hash table of the observations of the current episode.
+    The bonus's networks and statistics are stored in a `Curiosity`, as in RND. The bonus's state
+    is a `Seen`: for each environment, a hash table of the observations of the current episode.
     """
 
     alpha: float = 0.5  # a bonus is novelty minus `alpha` times the previous observation's novelty

@@ -46,7 +46,7 @@ class Curiosity(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RND(Bonus):
-    """RND bonus: the predictor's error. Its networks and statistics are a `Curiosity`."""
+    """RND bonus: the predictor's error. Networks and statistics are stored in a `Curiosity`."""
 
     @property
     def encoder(self) -> Encoder:
