@@ -1,13 +1,13 @@
 """Exploration bonuses: intrinsic rewards for novelty, added to the rewards of a rollout.
 
 A bonus is a frozen dataclass of pure functions. `init` returns the bonus's networks and statistics.
-`begin` returns the bonus's initial state in each environment, such as NovelD's table of visited
-observations; this state is reset at the end of an episode. `rewards` trains on a rollout and
-returns the novelty of each step. Bonuses are divided by the standard deviation of their discounted
-returns.
+`begin` returns a state for each environment, such as NovelD's table of visited observations; the
+state is reset at the end of an episode. `rewards` trains the networks on a rollout and returns the
+novelty of each step.
 
-A bonus never reads the previous action, even if the policy does. Otherwise E3B's inverse model
-could copy the action that it should predict.
+Bonuses are divided by the running standard deviation of their discounted sums. A bonus never reads
+the previous action, even if the policy does: E3B's inverse model must predict that action, and
+could otherwise copy it from its input.
 """
 
 import dataclasses
@@ -39,8 +39,9 @@ class Visits(NamedTuple):
     done: Bool[Array, "steps envs"]  # whether the step ended an episode
 
 
-# Result of `Bonus.rewards`: the bonus's networks and statistics, its state in each environment's
-# episode, and the discounted sums of bonuses, all after the rollout; and the bonus of each step.
+# Result of `Bonus.rewards`, a tuple of: networks and statistics after the rollout; the bonus's
+# state in each environment's episode after the rollout; the discounted sums of bonuses after the
+# rollout; the bonus of each step.
 Rewards = tuple[Any, PyTree[Array], Float32[Array, " envs"], Float32[Array, "steps envs"]]
 
 
@@ -48,8 +49,9 @@ Rewards = tuple[Any, PyTree[Array], Float32[Array, " envs"], Float32[Array, "ste
 class Bonus:
     """Base class of exploration bonuses.
 
-    In the methods, `curiosity` is the result of `init` (networks and statistics) and `memory` the
-    result of `begin` (state in each environment's episode).
+    The methods' argument `curiosity` contains the bonus's networks and statistics, as returned by
+    `init`. `memory` contains the bonus's state in each environment's episode, as returned by
+    `begin`.
     """
 
     space: spaces.Space  # space of the networks' input
@@ -58,7 +60,7 @@ class Bonus:
     embed: int = 8  # embedding size of each cell of a map; 0: cells are one-hot vectors
     conv: tuple[int, ...] = ()  # kernel size and features of each convolution, see `Encoder`
     weight: float = 0.1  # coefficient with which the bonus is added to the reward
-    # discount factor of the sums of bonuses, by whose standard deviation bonuses are divided
+    # discount factor of the sum of bonuses; each bonus is divided by this sum's standard deviation
     gamma: float = 0.99
     minibatches: int = 8  # number of minibatches of a rollout, each for one gradient step
     learning_rate: float = 1e-4
@@ -86,8 +88,9 @@ class Bonus:
     ) -> Rewards:
         """Train on a rollout; return the novelty of each step's next observation, see `Rewards`.
 
-        `returns` are the discounted sums of bonuses of each environment before the rollout. The
-        bonus of a step that ends an episode is undefined, and callers must ignore it.
+        `returns` has the discounted sum of all bonuses before the rollout, one per environment.
+        Callers must ignore the bonus of a step that ends an episode, because this bonus is
+        undefined.
         """
         raise NotImplementedError
 
@@ -100,9 +103,9 @@ class Bonus:
     ) -> tuple[Moments, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
         """Divide the bonuses `new` by the running standard deviation of their discounted sums.
 
-        `before` is each environment's discounted sum before the rollout, and `earned` is the
-        running mean and variance of all discounted sums so far. Return the updated `earned`, the
-        discounted sums after the rollout, and the divided bonuses.
+        `before` has each environment's discounted sum before the rollout. `earned` is the running
+        mean and variance of all discounted sums so far. Return the updated `earned`, the discounted
+        sums after the rollout, and the divided bonuses.
         """
         sums = self.returns(before, new)
         earned = earned.merged_with(sums.reshape(1, -1), devices)
@@ -113,8 +116,8 @@ class Bonus:
     ) -> Float32[Array, "steps envs"]:
         """Return the discounted sum of all bonuses up to each step, across episodes and rollouts.
 
-        If the sums restarted at 0 with each rollout, they would rise during the rollout, and their
-        standard deviation would mostly measure this rise.
+        The sums do not restart at 0 with a rollout. Otherwise they would rise during every rollout,
+        and their standard deviation would mostly measure this rise.
         """
 
         def add(total: Array, bonus: Array) -> tuple[Array, Array]:
@@ -158,10 +161,10 @@ def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, An
 
 
 def add_bonus(learner: Learner[Any], runner: Any, rollout: Any) -> tuple[Any, Any]:
-    """Train the exploration bonus on a rollout and add it to the rewards, if there is a bonus.
+    """If there is an exploration bonus, train it on a rollout and add it to the rewards.
 
-    A step's reward increases by the bonus of its next observation, unless the step ends an episode.
-    Return the runner and the rollout.
+    The reward of each step increases by the bonus of the step's next observation. Rewards of steps
+    that end an episode stay unchanged. Return the runner and the rollout.
     """
     bonus = of_settings(learner)
     if bonus is None:

@@ -1,8 +1,8 @@
 """Bounds of a learner's settings, declared in the types of their fields.
 
-The field `gamma: Share = 0.99`, for example, accepts numbers from 0 to 1. Each numeric field
-declares its bounds. The method `check` of a settings class checks these bounds, and any relations
-between several settings.
+Every numeric field of a settings class declares bounds: `gamma: Share = 0.99`, for example, accepts
+numbers from 0 to 1. The method `check` of the class raises an error if a setting is outside its
+bounds, or if several settings contradict each other.
 """
 
 import functools
@@ -61,8 +61,8 @@ Rate = Annotated[float, Bounds(most=1.0, open=True)]
 Widths = Annotated[tuple[int, ...], Bounds(least=1, hint="widths of layers, such as 64 64")]
 Signed = Annotated[float, Bounds(least=-math.inf)]
 Unlimited = Annotated[float, Bounds(infinite=True)]
-# Type of a setting that `--sweep` accepts. In a sweep, the number is a traced array, an input of
-# the compiled program, so that one program trains all values.
+# Type of a setting that `--sweep` can vary. In a sweep the setting is a traced array, an input of
+# the compiled program, so one program trains with all values.
 Swept = T | Array
 
 
@@ -70,7 +70,7 @@ Swept = T | Array
 def bounds(kind: type) -> dict[str, Bounds]:
     """Return the declared bounds of a settings class's fields, by field name.
 
-    If a subclass declares a field again without bounds, the bounds of its base class apply.
+    A field that a subclass redeclares without bounds keeps the bounds of the base class.
     """
     found = {}
     for base in reversed(kind.__mro__):

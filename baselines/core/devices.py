@@ -29,13 +29,13 @@ POOL = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """The devices of a run; `count` is their number over all processes."""
+    """Number of devices of a run, over all processes, and the operations between these devices."""
 
     count: int = 1
 
     @classmethod
     def chosen(cls, text: str) -> "Devices":
-        """Return the devices for the text after `--devices`: a number, or `all`.
+        """Return the devices that the value `text` of `--devices` selects: a number, or `all`.
 
         Raises `ValueError` if fewer devices exist.
         """
@@ -60,8 +60,9 @@ class Devices:
     def batch(self, env: Env, num_envs: int, reset_source: str | None) -> VectorEnv:
         """Return the vectorised environments of one device, an equal part of all `num_envs`.
 
-        Each device also generates its own levels for resets; a pool of levels is divided equally.
-        Raises `ValueError` if environments or pool do not divide evenly among the devices.
+        Each device generates levels for its own environments. With a pool of levels, each device
+        has an equal part of the pool. Raises `ValueError` if the environments or the pool do not
+        divide evenly.
         """
         source = usual_source(env) if reset_source is None else reset_source
         if num_envs % self.count:
@@ -90,7 +91,7 @@ class Devices:
         return 0 if self.count == 1 else jax.lax.axis_index(DEVICES)
 
     def first_key(self, key: Array) -> Array:
-        """Return the first device's `key` on all devices, so that all draw equal random numbers."""
+        """Return device 0's `key` on all devices, so that they draw the same random numbers."""
         if self.count == 1:
             return key
         return jax.random.wrap_key_data(self.all_gather(jax.random.key_data(key)[None])[0])
@@ -102,8 +103,8 @@ class Devices:
     def distribute(self, tree: PyTree[Array], source: Int32[Array, " all"]) -> PyTree[Array]:
         """Return this device's equal part of a batch: the first device gets the first items.
 
-        The arrays on each device have an entry for every item of the batch, but only device
-        `source[i]` has a valid entry for item i.
+        Before the call, every device has arrays for the whole batch, in which only some entries are
+        valid. The entry of item i is valid on device `source[i]`, and is copied from there.
         """
         if self.count == 1:
             return tree
@@ -157,8 +158,8 @@ class Devices:
         """Wrap `function` in `shard_map`, so that each device runs it on its part of the arrays."""
         if self.count == 1:
             return function
-        # `check_vma` is False because `jax.grad` would otherwise sum the gradients of replicated
-        # arrays over the devices, and `mean` would then average these sums.
+        # `check_vma=False` stops `jax.grad` from summing the gradients of replicated arrays over
+        # the devices. The method `mean` averages these gradients instead.
         return jax.shard_map(
             function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
         )
@@ -175,7 +176,7 @@ class Devices:
         return jax.tree.map(divided, tree)
 
     def fetchable(self, tree: PyTree[Array]) -> PyTree[Array]:
-        """Return arrays that this process can read in full, even if other processes hold shards."""
+        """Return arrays that this process can read in full; `tree` may be sharded."""
         if jax.process_count() == 1:
             return tree
         everywhere = NamedSharding(self.mesh, EVERYWHERE)

@@ -1,6 +1,6 @@
 """Evaluation of a learner's policies over exactly N episodes, without a bias towards short ones.
 
-N environments play one episode each, however long it takes. `evaluate` returns the content of
+N environments play one episode each, until the longest has ended. `evaluate` returns the content of
 eval.json, and `as_text` formats it.
 """
 
@@ -24,8 +24,8 @@ from .planning import Search, search_of
 from .policy import Policy
 from .policy_statement import describe, in_brackets
 
-# This constant is folded into the key of a run's seed, for two reasons: all evaluations of the run
-# play the same levels, and these levels are drawn separately from the levels of training.
+# Constant that is folded into the key of a run's seed to get the key of its evaluations. All
+# evaluations of a run thus play the same levels, drawn independently of the training levels.
 EVALUATION = 0x5EED
 
 
@@ -53,9 +53,11 @@ def first_episodes(
 
     `act(key, obs, state)` returns the actions of the batch. For a recurrent policy, `memory` is the
     recurrent state at the start of an episode, and `act(key, obs, state, memory)` returns actions
-    and recurrent states. The environments have no autoreset. With autoreset, there would be too
-    many short episodes among the first `count` episodes to end. `params` are environment params,
-    either shared by all environments or with one value for each environment.
+    and recurrent states.
+
+    The environments have no autoreset. With autoreset, the first `count` episodes to end would
+    contain too many short ones. `params` are environment params, either shared by all environments
+    or with one value for each environment.
     """
     venv, names = make_vec(env, count, autoreset="none"), len(env.achievements)
     key_reset, key_play = jax.random.split(key)
@@ -119,7 +121,7 @@ class Agents(NamedTuple):
 
     @property
     def keys(self) -> Array:
-        """Random key with which each agent is evaluated; every evaluation uses the same keys."""
+        """Random keys for evaluations, one per agent; every evaluation uses the same keys."""
         keys = [jax.random.fold_in(jax.random.key(seed), EVALUATION) for seed in self.seeds]
         return jnp.stack(keys)
 
@@ -127,7 +129,8 @@ class Agents(NamedTuple):
 class EvaluatedPolicy(NamedTuple):
     """A learner's policy without weights, and its evaluation environment.
 
-    The methods take the weights, so one compiled program evaluates a policy at any time of a run.
+    The methods take the weights as an argument, so the same compiled program can evaluate the
+    policy at any time during training.
     """
 
     env: Env
@@ -145,8 +148,8 @@ class EvaluatedPolicy(NamedTuple):
     ) -> "EvaluatedPolicy":
         """Return a learner's policy for evaluations: greedy if `agents.greedy`, else sampled.
 
-        `simulations` is the number of simulations of a planner's search, see `search_of`. With
-        `other`, greedy and sampled are swapped.
+        `other` reverses this choice: sampled if `agents.greedy`, else greedy. `simulations` is the
+        number of simulations of a planner's search, see `search_of`.
         """
         env = learner.algorithm.wrapped(agents.env, vars(learner.settings))
         return cls(env, learner.network, agents.greedy != other, search_of(learner, simulations))
@@ -174,7 +177,7 @@ class EvaluatedPolicy(NamedTuple):
         """Return a compiled function that takes the stacked weights of all agents and plays.
 
         The function plays `count` episodes per agent, on the same levels in every call, and returns
-        `Episodes`. It does not need the agents' swept settings: of all policies, only a planner's
+        `Episodes`. It does not need the agents' swept settings. Among policies, only a planner's
         search reads settings, and planners do not support sweeps.
         """
         keys = agents.keys
@@ -199,8 +202,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Play `count` episodes with each agent's policy; return the content of eval.json.
 
-    A policy with a search is evaluated twice more: without the search, and with the search but with
-    sampled instead of greedy actions (or greedy instead of sampled).
+    A policy with a search is evaluated two more times. The first additional evaluation is without
+    the search. The second uses the search, but swaps greedy and sampled actions.
     """
     main = EvaluatedPolicy.of(learner, agents)
     others: dict[str, EvaluatedPolicy] = {}
@@ -256,8 +259,8 @@ def means(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
 def achievements(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
     """Return the rate at which episodes earn each achievement, and Crafter's score in percent.
 
-    The score (Hafner, 2021) of several seeds is the mean of their scores. Return {} if the
-    environment has no achievements.
+    For several seeds, the score (Hafner, 2021) is computed for each seed and then averaged. Return
+    {} if the environment has no achievements.
     """
     if episodes.achieved is None:
         return {}
@@ -272,15 +275,15 @@ def achievements(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
 def score(rates: np.ndarray) -> Any:
     """Return Crafter's score in percent: the geometric mean of (1 + rate in percent), minus 1.
 
-    `rates` (..., achievements) are fractions from 0 to 1; the mean is over achievements.
+    `rates` (..., achievements) are fractions from 0 to 1. The mean is taken over the achievements.
     """
     return np.expm1(np.log1p(100.0 * rates).mean(axis=-1))
 
 
 def table(seeds: Sequence[dict[str, Any]], columns: int = 3) -> str:
-    """Return a text table of achievement rates, and the score; both are means over the seeds.
+    """Return a text table of the mean achievement rates, and the mean score, over the seeds.
 
-    `seeds` are the `per_seed` entries of eval.json.
+    `seeds` are the entries under `per_seed` in eval.json.
     """
     rates = {
         name: np.mean([seed["achievements"][name] for seed in seeds])

@@ -1,7 +1,7 @@
 """Wrapper that plays chosen levels: each environment of a batch repeats its own level.
 
-The levels are params of the environment, so a rollout needs no special code: an environment that is
-reset starts again in the level that its params contain.
+The level is part of the environment's params, and every reset starts again in this level. A rollout
+therefore needs no code for chosen levels: it only passes the params.
 """
 
 from typing import Any, ClassVar
@@ -32,8 +32,8 @@ class LevelParams(Struct):
 class GivenLevel(Wrapper):
     """Begin every episode in the level `params.level`, which may differ between environments."""
 
-    # A reset copies the level from the params and generates none, so `fresh`, the simplest source
-    # of levels, is the cheapest.
+    # `fresh`, the simplest source of levels, is the cheapest here: a reset generates no level, but
+    # copies the level from the params.
     reset_source: ClassVar[str] = "fresh"
     level_budget: ClassVar[int] = 1
 
@@ -78,7 +78,7 @@ def edited(env: GivenLevel, key: Array, before: PyTree[Array], edits: int) -> Py
 
 
 def _zeros(shape: PyTree[Any]) -> PyTree[Any]:
-    """Return zeros with the shapes and dtypes in `shape`; the data of random keys is also 0."""
+    """Return zeros with the shapes and dtypes in `shape`; random keys are made from zeros, too."""
 
     def zero(leaf: Any) -> Any:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):

@@ -66,7 +66,7 @@ class Network(Protocol):
     def think(
         self, weights: PyTree[Array], memory: PyTree[Array], obs: PyTree[Array], mask: Mask
     ) -> tuple[PyTree[Array], Array, Array]:
-        """Return the next recurrent state, logits of the legal actions, and the value."""
+        """Return the next recurrent state, the logits (illegal actions masked) and the value."""
         ...
 
     def unroll(
@@ -84,9 +84,9 @@ class Network(Protocol):
         ...
 
 
-# Type variable for the class of a learner's network. It is covariant: a function of a `Learner`
-# with a `Network` also accepts a learner with a more specific network. At run time the default is
-# Any, because learners that solve puzzles have a network without a policy.
+# Type variable for the class of a learner's network. It is covariant: a function that takes a
+# `Learner[S, Network]` also accepts a learner with a more specific network. At run time the default
+# is Any, because learners that solve puzzles have a network without a policy.
 if TYPE_CHECKING:
     N = TypeVar("N", default=Network, covariant=True)
 else:
@@ -135,8 +135,8 @@ class Algorithm(NamedTuple):
     command: str = ""  # module whose function `command` trains the learner; "": the usual loop
     outside: bool = False  # whether the learner accepts Gymnasium environments
     actions: tuple[type[Space], ...] = (Discrete,)  # supported classes of action spaces
-    # Function that returns whether an environment meets further requirements of the learner. Error
-    # messages that suggest learners name only those for which it returns True.
+    # Function that returns whether an environment meets the learner's requirements besides
+    # `actions`. An error message suggests another learner only if this function returns True.
     fits: Callable[[Any], bool] = lambda env: True
     # model in which the learner's tree search plans: `planning.TRUE` or `LEARNED`; "": no search
     searches: str = ""
@@ -175,7 +175,7 @@ class Learner(Generic[S, N]):
     def params(self) -> Any:
         """Environment params that the compiled program takes as arguments.
 
-        None: the program takes none; the environment's default params are compiled in as constants.
+        If they are None, the environment's default params are constants of the program instead.
         """
         module = self.algorithm.load()
         return module.params(self) if hasattr(module, "params") else None
@@ -186,7 +186,7 @@ class Learner(Generic[S, N]):
         return self.algorithm.load().init(self, key, *given)
 
     def update(self, runner: Any, params: PyTree[Array] = None) -> tuple[Any, dict[str, Array]]:
-        """Return the training state after one more update, and the metrics of that update."""
+        """Return the training state after the next update, and the metrics of that update."""
         update, learner = self.algorithm.load().update, self._swept(runner)
         if params is None:
             return update(learner, runner)
@@ -194,9 +194,9 @@ class Learner(Generic[S, N]):
         return after._replace(params=None), metrics
 
     def _swept(self, runner: Any) -> "Learner[S, N]":
-        """Return the learner, with settings replaced by the runner's values of swept settings.
+        """Return the learner with its swept settings replaced by their values in the runner.
 
-        Swept values are traced arrays, so one compiled program trains all combinations of them.
+        These values are traced arrays, so one compiled program trains all combinations of them.
         """
         settings: Any = self.settings
         if swept := getattr(runner, "swept", ()):
@@ -207,11 +207,10 @@ class Learner(Generic[S, N]):
 def over_seeds(step: Callable[..., Any]) -> Callable[..., Any]:
     """Map `step(runner, *rest)` over seeds, the first axis of `runner`; all seeds share `rest`.
 
-    A single seed runs without this axis. Even an axis of size 1 makes a matrix product two to three
-    times slower on CPUs (layers of width 64, batches of 64 or 256). The axis would also make the
-    `while` loops that generate levels slower: under `vmap`, each iteration selects between the old
-    and the new states of all environments. With or without the axis, `step` can reduce over
-    `SEEDS`.
+    A single seed runs without this axis, for two reasons. On CPUs, even an axis of size 1 makes a
+    matrix product two to three times slower (layers of width 64, batches of 64 or 256). And under
+    `vmap`, each iteration of the `while` loops that generate levels selects between the old and new
+    states of all environments. With or without the axis, `step` can reduce over `SEEDS`.
     """
 
     def stepped(runners: Any, *rest: Any) -> Any:

@@ -1,11 +1,12 @@
 """Buffer of levels from which a curriculum replays, as arrays in the compiled program.
 
-Replay probabilities follow prioritised level replay (Jiang et al., 2021). With probability
-1 - staleness, a level is drawn by the rank of its score, else by the time since its last play.
+Replay probabilities follow prioritised level replay (Jiang et al., 2021). With probability 1 -
+staleness, a level is drawn by the rank of its score, else by the time since its last play.
 
 Deliberate difference from jaxued, which inserts the levels of a batch one after another: here the
-whole batch is inserted at once. New levels, sorted by falling score, are paired with slots, sorted
-by rising replay probability. A new level replaces the level of its slot if its score is higher.
+whole batch is inserted at once. The new level with the highest score is paired with the slot that
+is least likely to be replayed, the second highest with the second least likely, and so on. A new
+level replaces the level of its slot if its score is higher.
 """
 
 import functools
@@ -45,9 +46,10 @@ class LevelBuffer(NamedTuple):
 
 
 def empty(like: PyTree[Array], played: Played, slots: int) -> LevelBuffer:
-    """Return an empty buffer of `slots` slots; `like` and `played` are examples of the content.
+    """Return an empty buffer of `slots` slots.
 
-    Only the shapes and dtypes of the levels `like` and of their statistics `played` are used.
+    `levels` in the result has the shapes and dtypes of the example levels `like`, and `played`
+    those of the example statistics `played`.
     """
 
     def blank(leaf: Array) -> Array:
@@ -75,7 +77,7 @@ def hashes_of(levels: PyTree[Array]) -> UInt32[Array, "levels 2"]:
 
 
 def _words(leaf: Array) -> UInt32[Array, "levels words"]:
-    """Return the content of each level, a row of the array `leaf`, as 32-bit words."""
+    """Return the content of each level as 32-bit words; the first axis of `leaf` indexes levels."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         leaf = jax.random.key_data(leaf)
     if jnp.issubdtype(leaf.dtype, jnp.floating) and leaf.dtype.itemsize < 4:
@@ -96,7 +98,10 @@ def find(
 def best_returns(
     buffer: LevelBuffer, hashes: UInt32[Array, "levels 2"], best: Float32[Array, " levels"]
 ) -> Float32[Array, " levels"]:
-    """Return the largest return so far on each level; `best` are the largest in this rollout."""
+    """Return the largest return so far on each level, from the buffer and from this rollout.
+
+    `best` has the largest return on each level in this rollout.
+    """
     slot, known = find(buffer, hashes)
     return jnp.maximum(best, jnp.where(known, buffer.played.best[slot], -jnp.inf))
 
@@ -115,7 +120,10 @@ def probabilities(
 
 
 def _ranked(buffer: LevelBuffer, temperature: Any) -> Float32[Array, " slots"]:
-    """Return each slot's probability, proportional to (1 / score rank) ** (1 / temperature)."""
+    """Return each slot's probability if levels are drawn by the rank of their score only.
+
+    The probability is proportional to (1 / rank) ** (1 / temperature).
+    """
     order = jnp.argsort(jnp.where(buffer.filled, -buffer.played.score, jnp.inf), stable=True)
     slots = len(buffer.filled)
     rank = jnp.zeros(slots, jnp.float32)
@@ -158,8 +166,8 @@ def inserted(
 def _merged(played: Played, hashes: UInt32[Array, "levels 2"]) -> tuple[Played, Bool[Array, " n"]]:
     """Give equal levels of a batch the same statistics, and mark one copy of each level.
 
-    Return the statistics and a mask that is True for the first copy of each level. Statistics of
-    equal levels are replaced by their mean, and `best` by its maximum.
+    Each statistic is averaged over the equal levels; `best` is their maximum instead. Return the
+    statistics, and a mask that is True for the first copy of each level.
     """
     same = (hashes[:, None] == hashes[None]).all(axis=-1)
     share = same.astype(jnp.float32)
@@ -179,7 +187,7 @@ def _replaced(
     is_new: Bool[Array, " levels"],
     score: Float32[Array, " levels"],
 ) -> Int32[Array, " levels"]:
-    """Return the slot into which to write each new level; out of range if it is not written."""
+    """Return the slot that each new level is written to; out of range if the level is dropped."""
     slots, most = len(probability), min(len(score), len(probability))
     places = jnp.argsort(jnp.where(buffer.filled, probability, -1.0), stable=True)[:most]
     best_first = jnp.argsort(jnp.where(is_new, -score, jnp.inf), stable=True)[:most]
@@ -189,9 +197,9 @@ def _replaced(
 
 
 def _written(buffer: LevelBuffer, target: Int32[Array, " levels"], given: Any) -> LevelBuffer:
-    """Write `given`, all fields of a batch of levels, into the slots `target`.
+    """Write a batch of levels into the slots `target`; drop levels whose target is out of range.
 
-    Levels whose target is out of range are dropped.
+    `given` is a tree with the structure of the buffer and one entry per level.
     """
 
     def write(kept: Array, new: Array) -> Array:

@@ -8,8 +8,8 @@
 | `learnability` | p (1 - p), where p is the share of episodes that succeed. |
 | `regret` | Return of the shortest plan (computed with full information) minus the mean return. |
 
-The first three are means over the steps of each episode, then over the episodes that ended in the
-rollout. If none ended, they are means over all steps.
+`pvl`, `l1` and `maxmc` are averaged over the steps of each episode, then over the episodes that
+ended in the rollout. If none ended, they are averaged over all steps.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -25,13 +25,15 @@ class Episodes(NamedTuple):
     """Results of the episodes that each environment finished in a rollout."""
 
     ended: Int32[Array, " envs"]  # number of finished episodes
-    returned: Float32[Array, " envs"]  # mean return, or the unfinished episode's if none has ended
-    best: Float32[Array, " envs"]  # largest return, or the unfinished episode's if none has ended
+    # mean return of the finished episodes; if none, the return so far of the unfinished episode
+    returned: Float32[Array, " envs"]
+    # largest return of a finished episode; if none, the return so far of the unfinished episode
+    best: Float32[Array, " envs"]
     success: Float32[Array, " envs"]  # share of finished episodes that succeeded, 0 if none ended
 
 
 def episodes(rollout: Any, wins: Int32[Array, " envs"]) -> Episodes:
-    """Return the results of each environment's episodes; `wins` counts the successful ones."""
+    """Return the results of each environment's episodes; `wins` is the number of successes."""
     done = rollout.terminated | rollout.truncated
     ended = done.sum(axis=0, dtype=jnp.int32)
     count = jnp.maximum(ended, 1).astype(jnp.float32)
@@ -72,9 +74,10 @@ def score(
 def mean_over_episodes(
     rollout: Any, values: Float32[Array, "steps envs"]
 ) -> Float32[Array, " envs"]:
-    """Return the mean over finished episodes of the mean over each episode's steps.
+    """Average `values` over the steps of each finished episode, then over the episodes.
 
-    If no episode has ended, return the mean over all steps.
+    Return one mean per environment. For an environment in which no episode has ended, the mean is
+    over all steps.
     """
     done = rollout.terminated | rollout.truncated
 
@@ -83,8 +86,8 @@ def mean_over_episodes(
         length = jnp.where(ends, so_far, length)
         return length, length
 
-    # `length` is the length of the episode to which each step belongs; 0 if the episode has not
-    # ended in this rollout.
+    # `length` is the length of the episode to which each step belongs. It is 0 for the steps of an
+    # episode that does not end in this rollout.
     nothing = jnp.zeros_like(rollout.lengths[0])
     _, length = jax.lax.scan(back, nothing, (done, rollout.lengths), reverse=True)
     weight = jnp.where(length > 0, 1.0 / jnp.maximum(length, 1).astype(jnp.float32), 0.0)

@@ -1,7 +1,7 @@
-"""Metrics of an update that are known only if the update took gradient steps, such as losses.
+"""Metrics, such as losses, that are unknown in updates without gradient steps.
 
-Each such metric has a companion, named with the suffix `KNOWN`, that counts the gradient steps. If
-the count is 0, the log contains null instead of the metric. The companions are not logged.
+Each of these metrics has a companion, named with the suffix `KNOWN`: the number of gradient steps.
+If the number is 0, the log contains null instead of the metric. The companions are not logged.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,9 @@ KNOWN = "_known"
 def means(sums: Mapping[str, Array], count: Any) -> dict[str, Array]:
     """Return the mean of each metric over the gradient steps of an update.
 
-    `sums` are the sums of the metrics, and `count` is the number of gradient steps; means are NaN
-    if it is 0. The result also contains `count` under the name of each metric plus `KNOWN`.
+    `sums` are the sums of the metrics, and `count` is the number of gradient steps; the means are
+    NaN if `count` is 0. For each metric, the result also has an entry, named with the suffix
+    `KNOWN`, that contains `count`.
     """
     count = jnp.asarray(count, jnp.float32)
     found = {

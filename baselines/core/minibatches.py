@@ -19,12 +19,12 @@ Loss = tuple[Array, dict[str, Any]]  # the loss, and a dict of its components, f
 
 
 def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.GradientTransformation:
-    """Return the optimiser that `settings` choose; it first clips gradients by their global norm.
+    """Return the optimiser that `settings` choose, after gradient clipping by global norm.
 
-    The optimiser takes one step for every `every` gradient steps of the learner, which matters for
-    its learning-rate schedule. `stacked` says that the weights of several networks are stacked
-    along a first axis, so that Muon must expect matrices with three axes. Weight decay applies only
-    to the weights that `decaying` selects.
+    The optimiser takes one step for every `every` gradient steps of the learner; its learning-rate
+    schedule depends on this ratio. `stacked` is whether the weights of several networks are stacked
+    along a first axis; Muon then expects matrices with three axes. Weight decay applies only to the
+    weights that `decaying` selects.
     """
     rate, decay = learning_rate(settings, every), settings.weight_decay
     momentum = getattr(settings, "momentum", 0.9)
@@ -52,7 +52,7 @@ def adamw(
 
 
 def decaying(weights: PyTree[Array]) -> PyTree[bool]:
-    """Return a tree of bools that are True for weights to which weight decay applies: kernels.
+    """Return a tree of bools: True for kernels, the only weights to which weight decay applies.
 
     Biases, normalisation scales, embeddings, noise scales and scalars such as SAC's temperature do
     not decay.
@@ -76,8 +76,8 @@ def _matrices(weights: PyTree[Array]) -> PyTree[Any]:
 def learning_rate(settings: Any, every: int = 1) -> Callable[[Any], Array]:
     """Return the learning-rate schedule, a function of the optimiser's step count.
 
-    With the setting `anneal`, the rate falls linearly with the progress of the run. The optimiser
-    takes one step for every `every` gradient steps of the learner.
+    The optimiser takes one step for every `every` gradient steps of the learner. If the setting
+    `anneal` is on, the rate falls linearly with the progress of the run.
     """
 
     def schedule(steps: Any) -> Array:
@@ -118,7 +118,7 @@ def shuffled_items(
 ) -> Int32[Array, "minibatches items"]:
     """Return the indices of the items of each minibatch, for all epochs.
 
-    Every epoch shuffles all items again.
+    Every epoch contains each item once, in a new random order.
     """
     count = len(jax.tree.leaves(batch)[0])
     keys = jax.random.split(key, settings.epochs)
@@ -136,8 +136,9 @@ def descend(
 ) -> tuple[Any, dict[str, Array]]:
     """Take a gradient step on each minibatch; return the runner and the mean losses.
 
-    `gradients` documents `loss`. `orders` are the indices of each minibatch's items. Arrays in
-    `scales` have one entry per minibatch, which is passed to `loss` as a further argument.
+    `loss` is a loss function as `gradients` describes it. `orders` has the indices of each
+    minibatch's items. Each array in `scales` has one entry per minibatch, passed to `loss` after
+    the minibatch.
     """
     settings, (weights, fixed) = learner.settings, split_weights(runner.weights)
     chain = optimiser(settings)
@@ -162,9 +163,9 @@ def descend(
         vector, joined, losses = _scan_minibatches(chain, step, vector, joined, *given)
         return rebuilt(vector), _map_like(like, rebuilt, state, joined), losses
 
-    # On an accelerator all weights are concatenated into one vector. The optimiser then launches a
-    # few kernels in total, instead of a few kernels for each array. On a CPU this is no faster.
-    # AdamW and Muon need separate arrays, because they treat matrices and biases differently.
+    # On an accelerator, all weights are concatenated into one vector, so that the optimiser
+    # launches a few kernels in total, not a few for each array. On a CPU, concatenation does not
+    # help. AdamW and Muon need separate arrays, because they treat matrices and biases differently.
     by_array = settings.optimiser in ("adamw", "muon")
     default = in_parts if by_array else in_one
     weights, state, losses = by_platform(*given, cpu=in_parts, default=default)
@@ -190,8 +191,9 @@ def _scan_minibatches(
 ) -> tuple[PyTree, PyTree, dict[str, Array]]:
     """Take a gradient step per minibatch; return weights, optimiser state and mean losses.
 
-    The optimiser's step counts are computed before the scan and passed to its iterations. If each
-    iteration incremented the count, a GPU would launch two more kernels per gradient step.
+    The step counts of the optimiser are computed before the scan, and each iteration gets its count
+    as input. If the iterations incremented the count instead, a GPU would launch two more kernels
+    per gradient step.
     """
     before = step_count(state)
     counts = before + jnp.arange(len(orders), dtype=before.dtype)
@@ -219,12 +221,12 @@ def take(leaf: Array, order: Int32[Array, "*items"]) -> Array:
 
 
 def _map_like(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTree) -> PyTree:
-    """Apply `change` to the subtrees of an optimiser state that have the structure of the weights.
+    """Apply `change` to each part of an optimiser state that has one value per weight.
 
-    Such subtrees are, for example, Adam's moments. `like` is the structure of the weights. The
-    state `old`, in which these subtrees are intact, shows where they are. `change` is applied at
-    the same positions of the state `tree`, in which each subtree may already be one concatenated
-    vector. All other leaves are returned unchanged.
+    Examples are Adam's moments; other leaves are returned unchanged. `tree` is the optimiser state
+    to change. In `tree`, each of these parts may be a tree like the weights or one concatenated
+    vector. Their positions are therefore found in `old`, the same optimiser state before any
+    concatenation: the subtrees of `old` with the structure `like` of the weights.
     """
 
     def is_like(part: Any) -> bool:
@@ -241,8 +243,8 @@ def gradients(
 ) -> tuple[PyTree[Array], dict[str, Any]]:
     """Return the gradient of a loss, averaged over the devices, and the loss's components.
 
-    `loss(learner, weights, *given)` returns the loss and a dict of its components, which are
-    logged. The returned components are those of this device, not averages over the devices.
+    `loss(learner, weights, *given)` returns the loss and a dict of its components, for the log. The
+    components are not averaged over the devices: they are those of this device.
     """
     gradient, losses = jax.grad(functools.partial(loss, learner), has_aux=True)(weights, *given)
     return learner.devices.mean(gradient), losses

@@ -35,9 +35,9 @@ class Moments(NamedTuple):
     variance: Float32[Array, "*numbers"]
 
     def merged_with(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
-        """Return the moments of all vectors: those seen so far, and the columns of `values`.
+        """Return the moments of all vectors seen so far, with the columns of `values` added.
 
-        Chan et al. (1979) derive the formulas.
+        The formulas are those of Chan et al. (1979).
         """
         chex.assert_rank(values, 2, custom_message="values are [numbers, batch]")
         chex.assert_shape(self.mean, values.shape[:1], custom_message="a mean of each number")
@@ -75,14 +75,15 @@ class Normalised:
     def evaluation_epsilon(self) -> float:
         """Probability of a random action in evaluations that sample actions; 0 for most networks.
 
-        It is above 0 for Q-networks (q_network.py), whose actions would otherwise always be greedy.
+        Q-networks (q_network.py) have no distribution to sample from, so they take a random action
+        with this probability, and else the greedy action.
         """
         return getattr(self.network, "evaluation_epsilon", 0.0)
 
     def init(self, key: Array, obs: PyTree[Array]) -> PyTree[Array]:
-        """Return initial weights, which include mean 0 and variance 1 of the observations.
+        """Return initial weights, with mean 0 and variance 1 as the observations' statistics.
 
-        Until the first update, observations are thus clipped, but not normalised.
+        Until the first update, observations are therefore clipped, but not rescaled.
         """
         return {
             **self.network.init(key, self.read(obs)),
@@ -116,7 +117,7 @@ class Normalised:
     def merged_with(self, weights: PyTree, obs: PyTree[Array], devices: Devices) -> PyTree[Array]:
         """Return weights whose running mean and variance include the observations `obs`.
 
-        `obs` are (steps, envs, ...). Non-finite values are replaced by the mean so far.
+        `obs` has the shape (steps, envs, ...). A non-finite value counts as the running mean.
         """
 
         def merge(space: spaces.Box, moments: Moments, values: Array) -> Moments:
@@ -147,8 +148,8 @@ def _nothing(space: spaces.Box) -> Moments:
 def _of_floats(function: Callable[..., Any], space: spaces.Space, *trees: Any) -> Any:
     """Apply `function(space, *leaves)` to the leaves of `trees` whose space is a Box of floats.
 
-    All trees have the structure of `space`. Leaves of other spaces are copied from the first tree;
-    without trees they are ().
+    All trees have the structure of `space`. At leaves of other spaces, the result has the leaf of
+    the first tree, or () if there are no trees.
     """
     if isinstance(space, spaces.Dict):
         return {

@@ -1,8 +1,8 @@
 """The tree search with which a trained planner (MuZero, AlphaZero) chooses its actions.
 
-The search has the settings of the planner's training. Sampled actions come from the search that
-acts in training, but without its extra exploration (epsilon, Dirichlet noise). Greedy actions come
-from the same search without any random draws.
+The search uses the settings of the planner's training. To sample actions, it works as in training,
+but without the added exploration noise (epsilon, Dirichlet noise). To choose greedy actions, it
+makes no random draws at all.
 """
 
 import dataclasses
@@ -34,8 +34,8 @@ class Search:
     def model(self) -> str:
         """Name of the environment model in which the search simulates steps.
 
-        It is `LEARNED` for a learned model. If the search steps the true environment, it is `TRUE`
-        or, if the agent does not observe the whole state, `HIDDEN`.
+        `LEARNED` is a learned model. `TRUE` and `HIDDEN` are the true environment: `TRUE` if the
+        agent observes its whole state, else `HIDDEN`.
         """
         if self.learner.algorithm.searches == LEARNED:
             return LEARNED
@@ -68,8 +68,8 @@ class Search:
 def search_of(learner: Any, simulations: int | None = None) -> Search | None:
     """Return the search with which a learner's policy acts; None if the policy has no search.
 
-    `simulations` defaults to the number used in training; with 0 the policy acts without a search.
-    Raises `ValueError` if simulations are requested of a learner that has no search.
+    `simulations` is the number of simulations per action: by default the number used in training;
+    0: no search. Raises `ValueError` if simulations are requested of a learner without a search.
     """
     algorithm = learner.algorithm
     if not algorithm.searches:

@@ -25,10 +25,10 @@ from .planning import Search
 class Policy:
     """Network with its weights, and the environment in which it acts.
 
-    All methods take one observation or state, unless they say "batch"; `jax.vmap` them for a batch.
-    A policy needs the mask of legal actions. `act` computes it from the state; `think` and `apply`
-    take it as an argument, and raise an error if it is missing although the environment has illegal
-    actions.
+    Methods take one observation or state, except those whose name or docstring says "batch"; use
+    `jax.vmap` for a batch. A policy needs the mask of legal actions. `act` computes the mask from
+    the state. `think` and `apply` take the mask as an argument; if it is missing although the
+    environment has illegal actions, they raise an error.
     """
 
     env: Env
@@ -111,7 +111,7 @@ class Policy:
         return memory, self.search.plan(self.weights, key, obs, mask, state, None, greedy)
 
     def choose(self, key: Key, outputs: Array, greedy: bool = False) -> Array:
-        """Return actions for outputs (*batch, outputs) of `think`; a planner's search is not used.
+        """Return actions for policy outputs (*batch, outputs), without a planner's search.
 
         Actions are sampled or, if `greedy`, the most likely ones. In a Box, a greedy action is the
         tanh of the Gaussian's mean, scaled to the bounds of the Box.
@@ -125,8 +125,8 @@ class Policy:
         """Return the next recurrent state, the policy outputs, and the value.
 
         The value is a discounted return in units of the environment's reward, even if the network
-        was trained on scaled rewards; NaN for a network without a value output. If a run trained
-        with an exploration bonus, the value includes the bonus.
+        was trained on scaled rewards. It is NaN for a network without a value output, and includes
+        the exploration bonus if the run trained with one.
 
         For Discrete actions the outputs are logits; `jaxenvs.core.distributions` describes the
         outputs for other spaces. Illegal actions have the logit `jaxenvs.core.masking.NEVER`.
@@ -143,7 +143,7 @@ class Policy:
     def apply(self, obs: PyTree[Array], mask: Mask = None) -> tuple[Array, Array]:
         """Return the policy outputs and the value for the first observation of an episode.
 
-        It calls `think` with the initial recurrent state; `think` describes results and `mask`.
+        This is `think` with the initial recurrent state; see `think` for the results and `mask`.
         """
         return self.think(self.begin(), obs, mask)[1:]
 

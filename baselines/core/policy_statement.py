@@ -41,19 +41,20 @@ def describe_network(
 
 
 def greedily(env: Any, shown: str = "") -> dict[str, Any]:
-    """Describe a policy that takes the action with the least predicted cost, without a search.
+    """Return a description (a dict) of a policy that minimises predicted cost, without a search.
 
-    Such a policy follows a learned heuristic of a puzzle. Return the description as a dict. `shown`
-    names the input of the heuristic if it is not the observation of `env`.
+    The cost is predicted by a learned heuristic of a puzzle. `shown` names the heuristic's input;
+    "" if the input is the observation of `env`.
     """
     facts = {"actions": "greedy", "search": False, "simulations": 0}
     return {**facts, "observation": shown or observation(env)}
 
 
 def observation(env: Any) -> str:
-    """Return text that names an environment's observations.
+    """Return text that names the observations of an environment.
 
-    The text is the value of the environment's field `obs` or, without this field, the space.
+    The text is the value of the field `obs` of `env` or, if `env` has no such field, the
+    observation space.
     """
     if isinstance(env, PreviousStep):
         return f"{observation(env.env)}, previous action and reward"

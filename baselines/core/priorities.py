@@ -5,13 +5,13 @@ block of its slots, and a slot in the block. Sampling therefore reads far fewer 
 there are slots. Each stage uses a separate random number and adds up few priorities, so float32 is
 exact enough for millions of slots.
 
-Some slots have priority 0 and are never sampled: slots that hold no step, slots whose window is
+Slots that must not be sampled have priority 0: slots that hold no step, slots whose window is
 incomplete, and slots that are about to be overwritten.
 
-Several devices together sample as a single device would. Each device knows the sum of priorities of
-every environment, and all draw the same environments. Each device then draws slots of the
-environments that it holds, and the sampled steps are distributed evenly among the devices. New TD
-errors are sent back to the device that holds their slots.
+Sampling on several devices is equivalent to sampling on one. Each device knows the sum of
+priorities of every environment, and all draw the same environments. Each device then draws slots of
+its own environments, and the sampled steps are distributed evenly among the devices. New TD errors
+are sent back to the device that holds their slots.
 """
 
 import math
@@ -31,8 +31,8 @@ LEAST = 1e-6  # added to every absolute TD error, so that a step with error 0 ca
 class Priorities(NamedTuple):
     """Priorities of the slots of a replay buffer."""
 
-    # Priority of each slot. The slots of an environment are grouped into blocks of successive
-    # slots, so that sampling reads few numbers; the last block is padded with zeros.
+    # Priority of each slot. An environment's slots are grouped into blocks of successive slots, so
+    # that sampling reads few numbers. The last block is padded with zeros.
     value: Float32[Array, "*seeds envs blocks size"]
     # largest priority so far over all environments, repeated for each environment
     largest: Float32[Array, "*seeds envs"]
@@ -54,7 +54,7 @@ def empty(envs: int, slots: int) -> Priorities:
     """Return priorities of 0 for an empty replay buffer of `slots` slots per environment.
 
     The n slots of an environment are grouped into about sqrt(n) blocks of about sqrt(n) successive
-    slots. Sampling draws a block and then a slot in it, so it reads about 2 sqrt(n) numbers only.
+    slots. Drawing first a block and then a slot of the block reads only about 2 sqrt(n) numbers.
     """
     size = math.isqrt(slots - 1) + 1
     blank = jnp.zeros((envs, -(-slots // size), size), jnp.float32)
@@ -70,18 +70,18 @@ def add_complete(
 ) -> Priorities:
     """Return priorities after steps were added to a replay buffer.
 
-    Replay samples windows (sequences of successive slots) by the priority of their first slot. A
-    window can begin in every slot with a step or, if `spacing` is above 1, in every `spacing`-th
-    slot; it ends `reach` slots later. If the added steps filled a window's last slot, the window's
-    first slot gets the largest priority so far. Slots at which no complete window begins get
-    priority 0. `before` is the value of `buffer.written` before the steps were added.
+    Replay samples windows (sequences of successive slots) by the priority of their first slot. With
+    `spacing` 1, a window can begin in every slot that holds a step, else in every `spacing`-th
+    slot. Its last slot is `reach` slots after the first. When the last slot is written, the
+    priority of the first becomes the largest priority so far. Slots at which no complete window
+    begins get priority 0. `before` is the value of `buffer.written` before the steps were added.
     """
     envs, slots = buffer.is_step.shape
     chex.assert_shape(before, (envs,), custom_message="before is [envs]")
     written, slot = buffer.written[:, None], jnp.arange(0, slots, spacing, dtype=jnp.int32)
-    # The writes of an environment are counted from 0. `count` is the number of the write that
-    # filled each slot; negative if the slot is empty. For the slot that is overwritten next,
-    # `count` is the number of the next write, so that no complete window begins there.
+    # `count` numbers the slots in the order in which they were written, from 0 at the start of the
+    # run; it is negative if the slot is empty. The slot that is overwritten next already has the
+    # number of the next write, so that no complete window begins there.
     count = written - (written - slot) % slots
     complete = (count >= 0) & (count > written - slots) & (count <= written - reach)
     if spacing == 1:
@@ -110,8 +110,8 @@ def sample(
     """Sample `size` slots in proportion to their priorities, over all devices together.
 
     Environments are drawn by stratified sampling: the total sum of priorities is divided into
-    `size` equal parts, and draw i falls into part i. `beta` is the exponent of the importance
-    weights, which are divided by their maximum over the batch.
+    `size` equal intervals, and the i-th environment is drawn from the i-th interval. `beta` is the
+    exponent of the importance weights, which are divided by their maximum over the batch.
     """
     key = devices.first_key(key)
     within_row, within_block = jax.random.uniform(key, (2, size), jnp.float32)
@@ -133,9 +133,9 @@ def sample(
 def pick(share: Float32[Array, ""], masses: Float32[Array, " items"]) -> Int32[Array, ""]:
     """Return the index of the first item at which the cumulative sum exceeds `share` of the total.
 
-    The sum is over `masses`, the unnormalised probability of each item. With a uniformly random
-    `share` (0 to 1), this samples items in proportion to their masses. Rounding never leads to an
-    item of mass 0, unless all masses are 0.
+    `masses`, which are summed, are the unnormalised probabilities of the items. If `share` is
+    uniformly random (0 to 1), an item is drawn in proportion to its mass. In spite of rounding
+    errors, an item of mass 0 is returned only if all masses are 0.
     """
     reached = jnp.cumsum(masses)
     item = jnp.searchsorted(reached, share * reached[-1], side="right", method="compare_all")
@@ -152,8 +152,9 @@ def update(
 ) -> tuple[Priorities, Float32[Array, "envs blocks"]]:
     """Set the priorities of the slots `drawn` from their new TD errors.
 
-    Return the new priorities and the new `sums`, the sum of the priorities in each block of slots.
     If a slot was sampled twice, the larger error counts. Slots that other devices hold are ignored.
+    Return the new priorities, and `sums` (the sum of the priorities in each block of slots)
+    updated.
     """
     chex.assert_equal_shape([drawn.slot, error], custom_message="slots and errors, [batch]")
     block, place = jnp.divmod(drawn.slot, priorities.value.shape[2])

@@ -1,7 +1,7 @@
 """Functions for a run of several processes, on one host or many, with `jax.distributed`.
 
-Processes join a run, agree on flags, and wait for each other. In a run of a single process, `join`
-does nothing and the other functions return at once.
+With these functions, processes join a run, agree on flags, and wait for each other. In a run of a
+single process, all of them return at once.
 """
 
 import os
@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-BY_ITSELF = "none"  # value of --coordinator with which each task of a SLURM step is a separate run
+BY_ITSELF = "none"  # value of --coordinator that makes each task of a SLURM step a separate run
 
 
 def join(coordinator: str | None, count: int | None, index: int | None, timeout: int) -> None:
@@ -86,9 +86,9 @@ def _checked(coordinator: str, count: int | None, index: int | None) -> tuple[st
 def _meet(host: str, port: int, count: int, index: int, timeout: int) -> None:
     """Wait until all processes of the run have connected to process 0.
 
-    Process 0 listens at the port until all others have sent their index, and then leaves the port
-    to JAX. Raises `OSError` after `timeout` seconds. In process 0, the error names the missing
-    processes; JAX's own timeout error would not.
+    Process 0 listens at the port until each other process has sent its index; then JAX uses the
+    port. Raises `OSError` after `timeout` seconds. In process 0, the error names the missing
+    processes, which JAX's own timeout error does not.
     """
     end = time.monotonic() + timeout
     if index:

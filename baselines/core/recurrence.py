@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, PyTree
 def reset_memory(
     memory: PyTree[Array], first: PyTree[Array], done: Bool[Array, "*envs"]
 ) -> PyTree[Array]:
-    """Return the recurrent state `memory`, replaced by the initial one `first` where `done`.
+    """Return the recurrent state `memory`, with `first`, the initial one, wherever `done` is True.
 
     `memory` and `done` belong to one environment, or have a first axis of environments.
     """

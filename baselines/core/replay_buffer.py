@@ -2,10 +2,11 @@
 
 No observation is stored twice: the next observation of a step is the observation in the next slot.
 `add` writes a step's next observation (before any reset) into the next slot. Within an episode, the
-next step overwrites that slot with the same observation. After a truncation, no step begins at the
-final observation. Its slot is therefore kept as a slot that holds no step, and the next episode
-begins one slot later. Sampling does not know where such slots are. If it draws one of them, the
-sampled item has weight 0.
+next step overwrites that slot with the same observation.
+
+No step begins at the final observation of a truncated episode, but its value is needed for
+bootstrapping. This observation therefore keeps a slot, which holds no step, and the next episode
+begins one slot later. Sampling may draw a slot without a step; the sampled item then has weight 0.
 """
 
 from typing import Any, NamedTuple
@@ -33,8 +34,8 @@ class ReplayBuffer(NamedTuple):
     reward: Float32[Array, "*seeds envs slots"]
     terminated: Bool[Array, "*seeds envs slots"]
     truncated: Bool[Array, "*seeds envs slots"]
-    # Whether the slot holds a step. False: it holds only the final observation of a truncated
-    # episode, or the newest observation, at which no action has been taken yet.
+    # Whether the slot holds a step. If False, it holds only an observation: the final one of a
+    # truncated episode, or the newest one, at which no action has been taken yet.
     is_step: Bool[Array, "*seeds envs slots"]
     # number of slots written since the start of the run; modulo `slots`, the next slot to write
     written: Int32[Array, "*seeds envs"]
@@ -58,9 +59,11 @@ def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = DISCRETE) ->
     """Return an empty replay buffer with `slots` slots for each environment.
 
     The other arguments are examples, from which only shapes and dtypes are used: observations `obs`
-    and masks of legal actions `mask`, (envs, ...), and `action` of one environment. Actions that
-    consist of a single number are stored without an action axis. If they had an axis of size 1, XLA
-    would choose different memory layouts inside and outside a loop, and copy the whole buffer.
+    and masks of legal actions `mask`, (envs, ...), and `action` of one environment.
+
+    Actions that consist of a single number are stored without an action axis. With an axis of size
+    1, XLA would choose different memory layouts inside and outside a loop, and copy the whole
+    buffer.
     """
     envs = len(jax.tree.leaves(obs)[0])
     shape = () if action.size == 1 else action.shape
@@ -92,8 +95,8 @@ def add(
 ) -> ReplayBuffer:
     """Store one step of every environment, and return the replay buffer.
 
-    The actions `action` were taken at the observations `obs`, at which the actions in `mask` were
-    legal. `step` is the result of `VectorEnv.step`.
+    `obs` are the observations before the step, `mask` the legal actions there, and `action` the
+    actions taken. `step` is the result of `VectorEnv.step`.
     """
     envs, slots = buffer.reward.shape
     every = jnp.arange(envs, dtype=jnp.int32)
@@ -129,7 +132,7 @@ def add(
 class SlotDraws(NamedTuple):
     """Random numbers from which `slots_from` samples slots.
 
-    They can be drawn before the content of the replay buffer is known, such as before a loop.
+    Drawing them does not need the replay buffer's content, so it can be done before a loop.
     """
 
     env: Int32[Array, "*batch"]  # index of an environment
@@ -155,8 +158,9 @@ def sample_slots(
 ) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
     """Sample pairs of an environment and a slot after which at least `steps` slots were written.
 
-    A slot is returned as its number since the start of the run, not as its index in the ring. The
-    last of the `steps` slots after a sampled slot may hold only an observation.
+    Slots are numbered from 0 at the start of the run, in the order of writing; the result has these
+    numbers, not indices in the ring. The last of the `steps` slots after a sampled slot may hold
+    only an observation.
     """
     return slots_from(draw_slots(key, len(buffer.reward), size), buffer, steps)
 
@@ -171,12 +175,13 @@ def draw_slots(key: Array, envs: int, size: int) -> SlotDraws:
 def slots_from(
     draws: SlotDraws, buffer: ReplayBuffer, steps: int
 ) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
-    """Return environments and slots like `sample_slots`, from random numbers drawn earlier.
+    """Return what `sample_slots` returns, computed from random bits that were drawn earlier.
 
-    Random bits become slots by the same arithmetic as in `jax.random.randint`.
+    The bits are converted to slots by the arithmetic of `jax.random.randint`.
     """
     slots = buffer.reward.shape[1]
-    # Number (since the start of the run) of the newest slot. So far it holds only an observation.
+    # Number of the newest slot, counted from the start of the run. This slot holds only an
+    # observation, because no action has been taken there yet.
     newest = buffer.written[draws.env]
     oldest = jnp.maximum(newest - (slots - 1), 0)
     count = jnp.maximum(newest - steps + 1 - oldest, 1).astype(jnp.uint32)
@@ -194,7 +199,7 @@ def window(
 ) -> Batch:
     """Return the n-step transitions that begin in slots `first` of environments `env`.
 
-    A slot is given as its number since the start of the run, not as its index in the ring.
+    `first` has slot numbers, counted from the start of the run, not indices in the ring.
     """
     chex.assert_rank([env, first], 1, custom_message="env and first are [batch]")
     chex.assert_equal_shape([env, first], custom_message="env and first, [batch]")

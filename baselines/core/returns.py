@@ -5,9 +5,10 @@ of the final observation after a truncation.
 
 V-trace (Espeholt et al., 2018, IMPALA) learns from rollouts that were collected with older weights.
 The TD errors are weighted by importance ratios of the current policy to the acting policy, clipped
-at 1. Both of the paper's clipping limits, rho-bar and c-bar, are 1, so a single recursion gives the
-advantages and the corrections of the values. Deliberate difference from the paper: `gae_lambda`
-shortens the traces of both, so on-policy rollouts get exactly PPO's advantages.
+at 1. Both of the paper's clipping limits, rho-bar and c-bar, are 1, so a single recursion gives
+both the advantages and the corrections of the values. Deliberate difference from the paper:
+`gae_lambda` shortens the traces of both the advantages and the corrections, so on-policy rollouts
+get exactly PPO's advantages.
 """
 
 from typing import Any
@@ -36,9 +37,9 @@ def advantages(
     """Return generalised advantage estimates (Schulman et al., 2016).
 
     `rollout` is a `rollouts.Rollout`; `last_value` is the value of the observation after its last
-    step. To get advantages of a policy that has changed since the rollout, pass V-trace weights as
-    `weight`, and a rollout whose values the current network computed. Advantages plus values are
-    the value targets.
+    step. If the policy has changed since the rollout, pass V-trace weights as `weight`, and a
+    rollout whose values are those of the current network. The value targets are advantages plus
+    values.
     """
     chex.assert_rank(rollout.value, 2, custom_message="value is [steps, envs]")
     chex.assert_shape(
@@ -76,11 +77,12 @@ def baselines(
 ) -> Float32[Array, "rows batch"]:
     """Return a baseline to subtract from each of the V-trace advantages `weighted`.
 
-    The baselines reduce the variance of the policy gradient further than the values do. Each row of
-    the arrays is a minibatch. A baseline is the product of `weight`, the step's V-trace weight, and
-    the minibatch's weighted mean advantage over all devices. A baseline is unbiased only if it has
-    the same weights as the advantages. With the unweighted mean, the gradient would strengthen the
-    policy's preferences even among equally good actions.
+    The first axis of the arrays indexes minibatches. A baseline is the product of `weight`, the
+    step's V-trace weight, and the minibatch's weighted mean advantage over all devices. Baselines
+    reduce the variance of the policy gradient further than the values do.
+
+    The factor `weight` keeps the gradient unbiased. With the unweighted mean as the baseline, the
+    gradient would strengthen the policy's preferences even among equally good actions.
     """
     chex.assert_rank(weighted, 2, custom_message="weighted is [rows, batch]")
     chex.assert_equal_shape([weighted, weight], custom_message="weighted and weight, [rows, batch]")
@@ -97,9 +99,9 @@ def n_step(
 ) -> tuple[Float32[Array, " batch"], Float32[Array, " batch"], Int32[Array, " batch"]]:
     """Return n-step return, bootstrap discount and number of steps of each sequence of n steps.
 
-    The n-step return is the discounted sum of rewards, without the bootstrap value. The discount is
-    the factor of the bootstrap value: gamma ** steps, or 0 after a termination. A sequence stops at
-    the first end of an episode.
+    A sequence stops early at the end of an episode. The n-step return is the discounted sum of
+    rewards, without the bootstrap value. The bootstrap value's discount is gamma ** steps, or 0
+    after a termination.
     """
     steps = jnp.arange(reward.shape[1], dtype=jnp.int32)
     goes_on = jnp.cumprod(~(terminated | truncated), axis=1, dtype=jnp.int32)

@@ -1,10 +1,10 @@
 """Reward scaling by the running standard deviation of discounted returns.
 
 As in Gymnasium's NormalizeReward and PureJaxRL, rewards are neither centred nor clipped. There are
-two deliberate differences. The returns of the whole rollout are merged into the statistics before
-its rewards are divided, so all rewards of a rollout have the same scale. The running return
-restarts after an episode's last step, while Gymnasium and PureJaxRL drop the earlier rewards at the
-last step. Logged returns stay in the environment's units.
+two deliberate differences. First, the standard deviation is updated with the whole rollout before
+its rewards are divided, so all rewards of a rollout have the same scale. Second, an episode's last
+step still counts in the discounted return, which restarts after this step; Gymnasium and PureJaxRL
+drop the earlier rewards at the last step already. Logged returns stay in the environment's units.
 """
 
 from typing import Any
@@ -27,8 +27,8 @@ def begin(settings: Any, envs: int) -> dict[str, Any]:
 def scale_rewards(learner: Any, runner: Any, rollout: Any) -> tuple[Any, Any]:
     """If reward scaling is on, divide a rollout's rewards by a running standard deviation.
 
-    The divisor is the standard deviation of the discounted returns so far, including this
-    rollout's. Return the runner and the rollout.
+    It is the standard deviation of all discounted returns so far, including this rollout's. Return
+    the runner and the rollout.
     """
     before = value_scales.of(runner.weights).rewards
     if not isinstance(before, Moments):

@@ -43,8 +43,8 @@ class Runner(NamedTuple):
     bonus_returns: PyTree[Array] = ()  # float32 (*seeds, envs), discounted sum of bonuses so far
     # state of the exploration bonus in each environment's episode, see `Bonus.begin`
     bonus_memory: PyTree[Array] = ()
-    # float32 (*seeds, envs), discounted returns so far; reward scaling divides rewards by their
-    # running standard deviation
+    # float32 (*seeds, envs), discounted returns so far; reward scaling divides rewards by the
+    # running standard deviation of such returns
     gain_returns: PyTree[Array] = ()
     # values of the settings that `--sweep` varies, by name; they override the learner's settings
     swept: PyTree[Array] = ()
@@ -74,7 +74,7 @@ class Runner(NamedTuple):
         return self.replay_buffer
 
 
-# Fields of `Runner` whose arrays have an environment axis; the devices divide this axis among them.
+# Fields of `Runner` whose arrays have an environment axis, which is divided among the devices.
 DIVIDED = ("world", "obs", "returns", "lengths", "memory")
 DIVIDED += ("bonus_returns", "bonus_memory", "gain_returns")
 DIVIDED += ("history", "replay_buffer", "priorities", "memories", "found")
@@ -107,7 +107,7 @@ class Rollout(NamedTuple):
 # Result of a `Choose` function: the next recurrent states, the actions, and a dict with the fields
 # of `Rollout` that are known before the environments step.
 Chosen = tuple[PyTree, Array, dict[str, Any]]
-# Function that chooses actions; its arguments are learner, runner, key and mask of legal actions.
+# Function that chooses actions; its arguments are learner, runner, random key and action mask.
 Choose = Callable[..., Chosen]
 # Function that stores a step in the runner and returns the runner. Its arguments are learner,
 # runner, mask, action, step, and the environment states before any auto-reset.
@@ -163,9 +163,9 @@ def collect(
 ) -> tuple[Any, Rollout]:
     """Act for `rollout_steps` steps in every environment; return the runner and the rollout.
 
-    `choose` chooses the actions. `record`, if given, stores each step in the runner, for example in
-    a replay buffer. Depending on the settings, the rollout's rewards are divided by a running scale
-    and include an exploration bonus.
+    `choose` chooses the actions. `record`, unless None, stores each step in the runner, for example
+    in a replay buffer. The rollout's rewards include an exploration bonus and are divided by a
+    running scale, if the settings say so.
     """
     steps, apart = learner.settings.rollout_steps, shortest_limit(learner)
     slots = np.arange(steps, dtype=np.int32) // apart
@@ -190,7 +190,7 @@ def finish_update(
 ) -> tuple[Any, dict[str, Array]]:
     """Return the runner with updated observation statistics, and all metrics of the update.
 
-    The metrics are sums over finished episodes, and `losses`.
+    The metrics are `losses`, and sums over the episodes that ended in the rollout.
     """
     if isinstance(learner.network, moments.Normalised):
         weights = learner.network.merged_with(runner.weights, rollout.obs, learner.devices)
@@ -207,8 +207,8 @@ def act(
 ) -> tuple[tuple[Any, PyTree], Rollout]:
     """Make one step in every environment: the body of the rollout's scan.
 
-    `carry` is the runner and `finals`, the stored final states. `now` is the step's random key and
-    the index of its slot in `finals`, see `truncation_value`.
+    `carry` is the pair of the runner and `finals`, the final states stored so far. `now` is the
+    pair of the step's random key and the step's slot in `finals`, see `truncation_value`.
     """
     (runner, finals), (key, slot) = carry, now
     key_action, key_step = jax.random.split(key)
@@ -244,10 +244,10 @@ def shortest_limit(learner: Learner) -> int:
 
 
 def store_finals(finals: PyTree, slot: Array, truncated: Array, final: PyTree) -> PyTree[Array]:
-    """Write `final`, but only for the environments that are `truncated`, into `slot` of `finals`.
+    """Write `final` into `slot` of `finals` for those environments whose episode is `truncated`.
 
     `final` is a pair: the environments' final states, and the network's recurrent states. Leaves of
-    `finals` are (slots, envs, ...); `truncation_value` defines slots.
+    `finals` are (slots, envs, ...); `truncation_value` describes the slots.
     """
     rows = jnp.where(truncated, np.arange(len(truncated), dtype=np.int32), len(truncated))
     return jax.tree.map(
@@ -269,8 +269,8 @@ def observe(learner: Learner, runner: Any, state: PyTree[Array]) -> PyTree[Array
 def think(learner: Learner, runner: Any, mask: Mask) -> tuple[PyTree, Array, Array]:
     """Return the policy network's outputs for the runner's observations.
 
-    They are the next recurrent states, the logits of the legal actions (illegal actions are masked
-    out) and the values. Values are discounted returns of training rewards, which may be scaled.
+    The outputs are the next recurrent states, the logits (illegal actions masked out) and the
+    values. The values are discounted returns of the rewards in training, which may be scaled.
     """
     over_batch = jax.vmap(learner.network.think, in_axes=(None, 0, 0, 0))
     memory, logits, value = over_batch(runner.weights, runner.memory, runner.obs, mask)
@@ -287,12 +287,13 @@ def truncation_value(
 ) -> Float32[Array, "steps envs"]:
     """Return the value of the final state at each step that truncated an episode, else 0.
 
-    `finals` are the final environment states and the recurrent states that `store_finals` kept,
-    (slots, envs, ...). A slot serves for `apart` successive steps of the rollout, in which an
-    environment is truncated at most once, so one entry per environment is enough. The network runs
-    only for slots in which some environment was truncated. This condition is a maximum over all
-    seeds and therefore not batched: under `vmap`, `cond` with a batched condition would run both
-    branches.
+    `finals`, (slots, envs, ...), has the final environment states and recurrent states from
+    `store_finals`. Each slot is shared by `apart` successive steps of the rollout. An environment
+    is truncated at most once in these steps, so one entry per environment is enough.
+
+    The network runs only for slots in which some environment of any seed was truncated. This
+    condition is the same for all seeds because, under `vmap`, `cond` with a separate condition for
+    each seed would always run both branches.
     """
     steps, slots = len(truncated), len(jax.tree.leaves(finals)[0])
     where = jnp.pad(truncated, ((0, slots * apart - steps), (0, 0)))
@@ -316,9 +317,9 @@ def truncation_value(
 def after_step(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str, Array]]:
     """Return the runner after a step, and the fields of `Rollout` that describe episodes.
 
-    Where an episode is done, the runner's return, length and recurrent state are reset. The fields
-    are `terminated`, `truncated`, `returns` and `lengths`; the last two have the values before the
-    reset.
+    The fields are `terminated`, `truncated`, `returns` and `lengths`. Where an episode is done, the
+    runner's return, length and recurrent state are reset, but `returns` and `lengths` still include
+    the episode.
     """
     total, length = runner.returns + step.reward, runner.lengths + 1
     after = runner._replace(
@@ -335,8 +336,8 @@ def after_step(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str
 def lambda_returns(learner: Learner, runner: Any, rollout: Rollout) -> Float32[Array, "steps envs"]:
     """Return the lambda-returns of a rollout, as value targets (Peng and Williams, 1994).
 
-    They bootstrap from the value after the last step, so `runner` must hold the observations (and
-    recurrent states) after the rollout.
+    `runner` must be the runner after the rollout: the returns bootstrap from the value of its
+    observations and recurrent states.
     """
     gamma, gae_lambda = learner.settings.gamma, learner.settings.gae_lambda
     *_, last_value = think(learner, runner, legal_now(learner, runner.world.env))
@@ -344,7 +345,7 @@ def lambda_returns(learner: Learner, runner: Any, rollout: Rollout) -> Float32[A
 
 
 def longest_running(rollout: Any) -> Array:
-    """Return the number of steps of the longest episode that is unfinished after a rollout."""
+    """Return the length so far, in steps, of the longest episode unfinished after a rollout."""
     done = rollout.terminated[-1] | rollout.truncated[-1]
     return jnp.where(done, 0, rollout.lengths[-1]).max()
 

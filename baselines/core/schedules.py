@@ -1,9 +1,9 @@
 """Progress of a run, on which scheduled settings (learning rate, epsilon and others) depend.
 
 Progress is 0 at the start and 1 at the last update, and never falls. If a run is resumed with other
-`total_steps`, progress continues from its value at that time, and grows linearly to 1 at the new
-end. If the run had finished, progress stays 1, and every schedule keeps its last value; only the
-learning rate may restart.
+`total_steps`, progress continues from its present value and grows linearly to 1 at the new end. If
+the run had finished, progress stays 1, and every schedule keeps its last value; only the learning
+rate may restart.
 """
 
 import dataclasses
@@ -17,7 +17,7 @@ from .bounds import NonNegativeInt
 
 
 class Stage(NamedTuple):
-    """Period of a run in which its planned number of updates did not change."""
+    """Period of a run during which the planned last update stayed the same."""
 
     begin: int  # first update of this period
     end: int  # last update of the run, as it was planned during this period
@@ -35,14 +35,14 @@ class Stage(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Scheduled:
-    """Settings that record changes to a run's planned end; they have no command-line flags.
+    """Base class of learners' settings: changes to a run's planned end, for the schedules.
 
-    Learners' settings inherit from this class.
+    These settings have no command-line flags.
     """
 
-    # One pair for each time that the run was resumed with other `total_steps`. The first number
-    # counts the updates before the run was resumed. The second is the number of updates that the
-    # run was planned to have before it was resumed.
+    # Pairs of numbers, one pair for each time that the run was resumed with other `total_steps`:
+    # the number of updates made before that, and the number of updates that the whole run was
+    # planned to have before that.
     plans: tuple[tuple[int, int], ...] = ()
     # update at which the learning-rate schedule started or last restarted
     rate_since: NonNegativeInt = 0
@@ -57,8 +57,7 @@ class Scheduled:
     def progress(self, update: Any, since: int = 0) -> Float32[Array, "*updates"]:
         """Return the progress (0 to 1) of the run after `update` updates.
 
-        `update` may be a traced array, and fractional. Progress is counted from the update `since`,
-        where it is 0.
+        Progress is 0 at the update `since`. `update` may be fractional or a traced array.
         """
         first, *later = self._stages(since)
         share = (update - first.begin) / max(first.length, 1)
@@ -85,17 +84,17 @@ class Scheduled:
     def check_plans(self) -> None:
         """Raise `ValueError` if `plans` cannot be the record of a run.
 
-        The updates at which the run was resumed must increase. None of them can be later than the
-        end that was planned when the run was resumed.
+        The updates at which the run was resumed must increase. None of them may exceed the run's
+        last update as it was planned before that.
         """
         updates = [at for at, _ in self.plans]
         if updates != sorted({*updates}) or any(not 0 < at <= end for at, end in self.plans):
             raise ValueError(f"plans={self.plans} must be pairs (update, last update), in order")
 
     def _stages(self, since: int = 0) -> list[Stage]:
-        """Return the periods of the run with different planned ends, after the update `since`.
+        """Return the periods of the run after the update `since`, each with its planned end.
 
-        Progress is counted from `since`, where it is 0.
+        Progress is 0 at the update `since`.
         """
         begins = [0, *(at for at, _ in self.plans)]
         ends = [*(end for _, end in self.plans), self.updates]
@@ -114,9 +113,9 @@ S = TypeVar("S", bound=Scheduled)
 def resumed(settings: S, saved: S, update: int, restart: bool) -> S:
     """Return the settings with which a run continues after its update `update`.
 
-    They are `settings`, which the user requested, except for `plans` and `rate_since`: these are
-    set so that schedules continue from their present values. `saved` are the settings with which
-    the run was saved. `restart` is whether the learning-rate schedule restarts.
+    They are the requested `settings`, but with new values of `plans` and `rate_since`, so that
+    schedules continue from their present values. `saved` are the settings with which the run was
+    saved. `restart` is whether the learning-rate schedule restarts.
     """
     if not update:  # the run was saved before its first update, so there is no progress to keep
         return dataclasses.replace(settings, plans=(), rate_since=0)

@@ -55,8 +55,7 @@ class Checked(Scheduled):
     def check_counters(self) -> None:
         """Raise `ValueError` if the run is too long for its int32 counters.
 
-        The counters count the run's gradient steps, and the slots of the replay buffer that it
-        writes.
+        One counter counts gradient steps, another the slots written to the replay buffer.
         """
         # A step fills one slot of the replay buffer, or two if it truncates its episode: the second
         # slot stores the episode's final observation.
@@ -83,7 +82,7 @@ class Checked(Scheduled):
     def updates_until(self, steps: int) -> int:
         """Return the number of updates after which a run has made at least `steps` steps.
 
-        Compiled code compares numbers of updates, because the number of steps may overflow int32.
+        Compiled code counts updates, because the number of steps could overflow int32.
         """
         return min(-(-steps // self.steps_per_update), LARGEST)
 
@@ -95,8 +94,8 @@ class Checked(Scheduled):
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
         """Return the number of updates after which an optimiser has taken `gradient_steps` steps.
 
-        The optimiser takes one step for every `every` gradient steps of the learner. Updates of the
-        warm-up, which take no gradient steps, are included.
+        The optimiser takes one step for every `every` gradient steps of the learner. The number of
+        updates includes those of the warm-up, which take no gradient steps.
         """
         return self.cold_updates + gradient_steps * every // self.gradient_steps
 
@@ -146,8 +145,8 @@ class Common(Checked):
     def check_share(self, num_envs: int, what: str) -> None:
         """Raise `ValueError` if steps of `num_envs` environments do not split into minibatches.
 
-        `what` names these steps in the message, such as "a rollout". In this base class the method
-        does nothing, because learners need not split rollouts into minibatches.
+        `what` names these steps in the message, such as "a rollout". This base class never raises,
+        because some learners do not split rollouts into minibatches.
         """
 
     @property
@@ -293,26 +292,23 @@ class Replay(Exploration, Buffer):
 
     @property
     def window(self) -> str:
-        """Text for error messages: the setting that determines the length of a window.
+        """Text that names a window (one sample of the replay buffer) in error messages.
 
-        An example is `n_step=3`. A window is one sample of the replay buffer: successive steps.
+        The text is the setting that determines the window's length, such as `n_step=3`.
         """
         return f"n_step={self.n_step}"
 
     @property
     def reach(self) -> int:
-        """Distance from the first to the last slot of a window, one sample of the replay buffer.
-
-        A window is a sequence of successive slots of one environment.
-        """
+        """Distance in replay-buffer slots from a sampled window's first slot to its last slot."""
         return self.n_step
 
     @property
     def least_slots(self) -> int:
         """Smallest number of slots per environment with which a window can always be sampled.
 
-        Windows of prioritised replay must begin in a slot that holds a step. One of two adjacent
-        slots may hold no step, so prioritised replay needs one slot more.
+        Prioritised replay needs one slot more: its windows must begin in a slot that holds a step,
+        and one of two adjacent slots may hold no step.
         """
         return self.reach + 1 + (self.priority > 0.0)
 
@@ -334,9 +330,8 @@ class QLearning(Replay):
 
     @property
     def spacing(self) -> int:
-        """Distance in slots between the first slots of two successive windows that can be sampled.
+        """Distance in slots between the first slots of successive windows, samples of the buffer.
 
-        A window is one sample of the replay buffer, a sequence of successive slots. At 1, windows
-        overlap and may begin in any slot.
+        At 1, windows overlap and can begin in any slot.
         """
         return 1

@@ -1,8 +1,9 @@
 """Statistics of a few runs, as Agarwal et al. (2021), arXiv:2108.13264, define them.
 
-The scores of a method are a list of arrays, one array per task, whose last axis has one score per
-run (seed). Every statistic also accepts arrays with leading axes, which its result keeps. With
-them, `interval` computes all bootstrap resamples at once. Docstrings write these axes as `...`.
+The scores of a method are a list of arrays, one array per task. The last axis of an array has one
+score per run (seed). Arrays may have further axes before it, such as an axis of bootstrap
+resamples; a statistic is then computed for each of their entries. Docstrings write these axes as
+`...`.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,8 +11,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 Scores = Sequence[np.ndarray]  # one array of floats (..., runs) per task
-# Value of a statistic: a number or, if the arrays of scores have axes before the axis of runs, an
-# array with these axes.
+# Value of a statistic: a number, or an array whose axes are those of the scores without the last
+# (runs).
 Numbers = np.ndarray | np.floating
 
 RESAMPLES = 2000

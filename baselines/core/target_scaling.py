@@ -1,7 +1,7 @@
 """Value targets standardised by a moving mean and standard deviation.
 
-With standardised targets, rewards of any size can be learned from, and the same weight of the value
-loss suits all environments. Mean and variance are computed from exponential moving averages over
+Standardised targets let a learner learn from rewards of any size, with the same weight of the value
+loss in all environments. Mean and variance are computed from exponential moving averages over
 updates, bias-corrected as in Adam. Deliberate difference from PopArt (van Hasselt et al., 2016):
 the last layer is not adjusted when the scale changes, because the scale changes slowly.
 """
@@ -17,8 +17,8 @@ from .learner import Learner
 def scale_targets(learner: Learner[Any], runner: Any, batch: Any) -> tuple[Any, Any]:
     """Update the moving mean and deviation with a batch's value targets; standardise the batch.
 
-    Return the runner, and the batch with standardised values and targets. Without the setting
-    `target_scaling`, both are returned unchanged.
+    Return the runner, and the batch with standardised values and targets. If the setting
+    `target_scaling` is off, the runner and the batch are returned unchanged.
     """
     rollout, advantage, target = batch
     before = value_scales.of(runner.weights).targets

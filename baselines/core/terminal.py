@@ -21,7 +21,7 @@ COMPILING = "compiling"
 def activity(id: str, what: str, plain: str = "") -> Iterator[None]:
     """Show the activity `what` and its duration in a terminal; elsewhere print the line `plain`.
 
-    In a terminal, lines that are printed inside this context manager appear only when it exits.
+    In a terminal, lines printed in the `with` block are shown only at its end.
     """
     # The console is made before stdout is redirected below, so it writes to the real stdout.
     console = Console(file=sys.stdout, quiet=not processes.first())
@@ -47,7 +47,7 @@ def clock(seconds: float) -> str:
 
 
 class _Left(ProgressColumn):
-    """Column with the time left or, while it is unknown, the current activity and its duration."""
+    """Column with the time left; if it is unknown, the current activity and its duration."""
 
     max_refresh = None
 

@@ -2,8 +2,8 @@
 
 With the setting `reward_scaling`, a network learns from rewards divided by a running standard
 deviation (reward_scaling.py). With `target_scaling`, it learns from standardised value targets
-(target_scaling.py). Both scales are saved with the weights, so that a policy can always convert its
-value output to units of the environment's reward.
+(target_scaling.py). A saved policy needs these scales to convert its value output to units of the
+environment's reward.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ SCALES = "scales"  # key of the value output's scales in the weights, next to "p
 
 
 class Scales(NamedTuple):
-    """Scales of a network's value output; a scale that the settings do not use is ()."""
+    """Statistics with which a value output is converted to rewards; unused fields are ()."""
 
     # float32 (3,): moving averages of 1 (for bias correction), value targets, and their squares
     targets: PyTree[Array] = ()
@@ -31,7 +31,7 @@ class Scales(NamedTuple):
     def begin(cls, targets: bool, rewards: bool) -> "Scales":
         """Return initial scales, before any update.
 
-        `targets` and `rewards` are whether value targets are standardised, and whether rewards are
+        `targets` is whether value targets are standardised. `rewards` is whether rewards are
         divided by a standard deviation.
         """
         none = Moments(jnp.float32(0), jnp.zeros(1, jnp.float32), jnp.zeros(1, jnp.float32))
@@ -57,12 +57,15 @@ class Rescaled:
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute that this class does not define from the wrapped network."""
-        if name == "network":  # `copy` and `pickle` ask for attributes before `network` is set
+        # `copy` and `pickle` look up attributes before `network` is set; forwarding would then
+        # recurse
+        if name == "network":
             raise AttributeError(name)
         return getattr(self.network, name)
 
-    # The class also defines members that `__getattr__` would forward, because `isinstance`, from
-    # Python 3.12, finds the members of a protocol only if the class defines them.
+    # These members only forward to the wrapped network, as `__getattr__` would. They are defined
+    # because `isinstance` with a protocol, from Python 3.12, finds only members that the class
+    # defines.
 
     @property
     def observation_space(self) -> Any:
@@ -136,15 +139,15 @@ def mean_and_deviation(targets: Float32[Array, "3"]) -> tuple[Array, Array]:
     """
     weight, total, squares = targets
     known = jnp.stack([total, squares]) / weight
-    # Scales that an old run did not save are NaN, and this condition leaves them NaN.
+    # If an old run did not save its scales, `known` is NaN, and so are the results.
     mean, square = jnp.where(weight == 0, jnp.float32([0, 1]), known)
     return mean, jnp.sqrt(jnp.maximum(square - jnp.square(mean), TINY**2))
 
 
 def in_learned_rewards(weights: Any, value: Array) -> Array:
-    """Convert a network's value outputs to units of the rewards in training.
+    """Convert a network's value outputs to units of the rewards that it is trained on.
 
-    These rewards may be scaled by `reward_scaling`, see `in_rewards`.
+    With `reward_scaling` these rewards are scaled; `in_rewards` converts to unscaled rewards.
     """
     targets = of(weights).targets
     if not len(targets):

@@ -2,14 +2,16 @@
 
 An inverse dynamics model predicts the action between two observations from their features. The
 features are trained only for this prediction, so they omit all that the agent cannot influence. The
-bonus of an observation with features `f` is `f^T C^-1 f`, where `C` is `RIDGE` times the identity
-plus the sum of `f f^T` over the episode's earlier observations. `C` generalises visit counts to
-continuous features.
+bonus of an observation with features `f` is `f^T C^-1 f`. The matrix `C` is `RIDGE` times the
+identity, plus the sum of `f f^T` over the episode's earlier observations; it generalises visit
+counts to continuous features.
 
-For each episode, a matrix `S` with `C^-1 = S S^T` is stored; each observation updates `S` by a
-rank-1 term (Potter, 1963). The bonus is then the squared norm of `S^T f`, which rounding cannot
-make negative, unlike `f^T C^-1 f`. Deliberate difference from the paper: bonuses are divided by the
-standard deviation of their discounted returns, as in rnd.py.
+Instead of `C`, a matrix `S` with `C^-1 = S S^T` is stored for each episode; each observation
+updates `S` by a rank-1 term (Potter, 1963). The bonus is then the squared norm of `S^T f`. Unlike
+`f^T C^-1 f`, it cannot become negative by rounding.
+
+Deliberate difference from the paper: bonuses are divided by the standard deviation of their
+discounted returns, as in rnd.py.
 """
 
 import dataclasses
@@ -29,8 +31,8 @@ from ..core.minibatches import apply_gradient
 from ..core.moments import Moments
 from ..networks.encoders import Encoder
 
-# Before an episode's first observation, the matrix `C` of the bonus f^T C^-1 f is RIDGE times the
-# identity.
+# Factor of the identity matrix in the initial `C`, before an episode's first observation. The bonus
+# of an observation with features f is f^T C^-1 f.
 RIDGE = 0.1
 FEATURES = 64  # number of features that the encoder computes for an observation
 
@@ -48,8 +50,8 @@ class Controlled(NamedTuple):
 class E3B(Bonus):
     """E3B bonus.
 
-    Its networks and statistics are a `Controlled`. Its state in each episode is a matrix `S`, whose
-    product S S^T is the inverse of the paper's matrix `C`.
+    The bonus's networks and statistics are stored in a `Controlled`. The bonus's state in each
+    episode is a matrix `S`; S S^T is the inverse of the paper's matrix `C`.
     """
 
     learning_rate: float = 3e-4
@@ -96,7 +98,7 @@ class E3B(Bonus):
     def trained(self, curiosity: Controlled, visits: Visits, devices: Devices) -> Controlled:
         """Train encoder and inverse model on a rollout, with one gradient step per minibatch.
 
-        Minibatch i consists of the transitions i, i + `minibatches`, and so on.
+        With `minibatches` = m, minibatch i consists of the transitions i, i + m, i + 2 m and so on.
         """
 
         def parted(leaf: Array) -> Array:
@@ -129,8 +131,7 @@ class E3B(Bonus):
     ) -> Float32[Array, ""]:
         """Return the mean cross-entropy of the inverse model's predicted actions.
 
-        The cross-entropy of a pair of observations from two different episodes (`is_pair` is False)
-        counts as 0.
+        Pairs of observations from two different episodes, for which `is_pair` is False, count as 0.
         """
         encoder, inverse = weights
         pairs = jnp.concatenate([self.features(encoder, obs) for obs in (before, after)], axis=-1)
@@ -168,9 +169,10 @@ def elliptical_bonuses(
 ) -> tuple[Float32[Array, "envs f f"], Float32[Array, "steps envs"]]:
     """Return the matrices `S` after a rollout, and the bonus of each observation.
 
-    There is one matrix `S` per environment; S S^T is the inverse of the paper's matrix `C`, which
-    sums over the observations of the episode. `factor` are the matrices before the rollout. Where a
-    step is `done`, its observation is the first of the next episode, so `S` is reset before it.
+    `S` is reset at each episode's start. There is one matrix `S` per environment; `factor` has the
+    matrices before the rollout. S S^T is the inverse of the paper's matrix `C`, a sum over the
+    observations of the episode. `features` are those of each step's next observation, which belongs
+    to the next episode where the step is `done`.
     """
     chex.assert_shape(done, features.shape[:2], custom_message="features, done: [steps, envs]")
     fresh = initial_factors(len(factor), factor.shape[-1])
@@ -187,8 +189,8 @@ def elliptical(
 ) -> tuple[Float32[Array, "envs f f"], Float32[Array, " envs"]]:
     """Return each environment's matrix `S` after one more observation, and the observation's bonus.
 
-    `factor` are the matrices before the observation, whose features are `features`. S S^T is the
-    inverse of the paper's matrix `C`.
+    `factor` has the matrices before the observation, and `features` the observation's features.
+    The product S S^T is the inverse of the paper's matrix `C`.
     """
     turned = jnp.einsum("eij,ei->ej", factor, features)
     bonus = jnp.square(turned).sum(axis=-1)

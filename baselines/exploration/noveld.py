@@ -1,13 +1,13 @@
 """NovelD (Zhang et al., 2021): a reward for crossing from familiar to novel observations.
 
-The novelty of an observation is the error of random network distillation (rnd.py). A step's bonus
-is the increase in novelty from its observation to the next one. A bonus is paid only if the next
-observation is new in the episode, so the agent moves on instead of circling around a novel place.
-Observations are identified by a hash.
+The novelty of an observation is the square root of the predictor's error in random network
+distillation (rnd.py). A step's bonus is the increase in novelty from its observation to the next
+one. The bonus is paid only if the next observation is new in the episode. Otherwise the agent could
+collect bonuses by circling around a novel place.
 
-Deliberate differences from the paper: those of rnd.py; and if two observations of an episode fall
-into the same slot of the hash table, the older one is overwritten and counts as new when it occurs
-again.
+Observations are identified by a hash. Deliberate differences from the paper: those of rnd.py; and
+if two observations of an episode fall into the same slot of the hash table, the older one is
+overwritten and counts as new when it occurs again.
 """
 
 import dataclasses
@@ -31,8 +31,8 @@ GOLDEN = np.uint32(0x9E3779B9)  # 2**32 divided by the golden ratio, as in Fibon
 class Seen(NamedTuple):
     """Hash tables of the observations in each environment's current episode.
 
-    A stored hash also depends on the index of the episode. Hashes of earlier episodes therefore
-    do not match, and the tables need not be cleared.
+    Each hash is of an observation and the index of its episode. Hashes of earlier episodes
+    therefore do not match, and the tables need not be cleared.
     """
 
     table: UInt32[Array, "envs slots"]  # hashes of (observation, index of the episode)
@@ -43,8 +43,8 @@ class Seen(NamedTuple):
 class NovelD(RND):
     """NovelD bonus.
 
-    Its networks and statistics are a `Curiosity`, as in RND. Its state in the episodes is a `Seen`:
-    for each environment, a hash table of the observations of the current episode.
+    The bonus's networks and statistics are stored in a `Curiosity`, as in RND. The bonus's state
+    is a `Seen`: for each environment, a hash table of the observations of the current episode.
     """
 
     alpha: float = 0.5  # a bonus is novelty minus `alpha` times the previous observation's novelty
@@ -63,10 +63,10 @@ class NovelD(RND):
         visits: Visits,
         devices: Devices = ALONE,
     ) -> Rewards:
-        """Train on a rollout; return each step's increase in novelty.
+        """Train on a rollout; return each step's bonus, its scaled increase in novelty.
 
-        The increase counts as 0 if the step's next observation is not new in the episode.
-        `Bonus.rewards` describes arguments and results.
+        The bonus is 0 if the step's next observation is not new in the episode. `Bonus.rewards`
+        describes arguments and results.
         """
         steps, envs = visits.done.shape
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), visits.obs)
@@ -85,9 +85,9 @@ class NovelD(RND):
 def novelty_increase(
     novelty: Float32[Array, "moments envs"], alpha: float
 ) -> Float32[Array, "moments-1 envs"]:
-    """Return max(novelty - `alpha` * the previous observation's novelty, 0) of each observation.
+    """Return max(novelty - `alpha` * previous novelty, 0) of each observation but the first.
 
-    The first axis of `novelty` is time.
+    The first axis of `novelty` indexes successive observations.
     """
     return jnp.maximum(novelty[1:] - alpha * novelty[:-1], 0.0)
 

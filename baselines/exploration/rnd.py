@@ -1,11 +1,12 @@
 """Random network distillation (Burda et al., 2018): a reward for novelty.
 
-A predictor network is trained to match a fixed random target network. Its error is large for new
-observations and is added to the rewards. Deliberate differences from the paper: both networks read
-the features of an encoder with fixed random weights; statistics start with the first rollout, not
-with steps of a random agent; the predictor is trained for one pass over each rollout; and a single
-value function predicts rewards plus bonuses, so that the returns of bonuses also stop at the end of
-an episode.
+A predictor network is trained to match a fixed random target network. The predictor's error is
+large for new observations and is added to the rewards.
+
+Deliberate differences from the paper: both networks read the features of an encoder with fixed
+random weights; statistics start with the first rollout, not with steps of a random agent; the
+predictor is trained for one pass over each rollout; and a single value function predicts rewards
+plus bonuses, so that the returns of bonuses also stop at the end of an episode.
 """
 
 import dataclasses
@@ -45,7 +46,7 @@ class Curiosity(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class RND(Bonus):
-    """RND bonus: the predictor's error. Its networks and statistics are a `Curiosity`."""
+    """RND bonus: the predictor's error. Networks and statistics are stored in a `Curiosity`."""
 
     @property
     def encoder(self) -> Encoder:
@@ -74,10 +75,11 @@ class RND(Bonus):
         obs: PyTree[Array],
         devices: Devices = ALONE,
     ) -> tuple[Curiosity, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
-        """Train on observations (steps, envs, ...); return their novelty before this training.
+        """Train on observations (steps, envs, ...); return their bonuses before this training.
 
-        `returns` are the discounted sums of errors of each environment before the rollout. Return
-        the networks and statistics, the discounted sums after the rollout, and the novelty.
+        A bonus is the predictor's error, divided by the standard deviation of the discounted sums
+        of errors. `returns` are each environment's discounted sums before the rollout. Return the
+        networks and statistics, the discounted sums after the rollout, and the bonuses.
         """
         steps, envs = jax.tree.leaves(obs)[0].shape[:2]
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), obs)
@@ -98,10 +100,10 @@ class RND(Bonus):
         visits: Visits,
         devices: Devices = ALONE,
     ) -> Rewards:
-        """Train on a rollout; return the novelty of each step's next observation.
+        """Train on a rollout; return the bonus of each step's next observation.
 
-        The novelty is the predictor's error before this training. `Bonus.rewards` describes
-        arguments and results.
+        The bonus is the predictor's error before this training, scaled as in `learn`.
+        `Bonus.rewards` describes arguments and results.
         """
         led_to = jax.tree.map(lambda leaf: leaf[1:], visits.obs)
         curiosity, returns, bonus = self.learn(curiosity, returns, led_to, devices)
@@ -110,7 +112,7 @@ class RND(Bonus):
     def trained(self, curiosity: Curiosity, inputs: Array, devices: Devices) -> Curiosity:
         """Train the predictor on normalised features, with one gradient step per minibatch.
 
-        Minibatch i consists of the inputs i, i + `minibatches`, and so on.
+        With `minibatches` = m, minibatch i consists of the inputs i, i + m, i + 2 m and so on.
         """
         batches = inputs.reshape(-1, self.minibatches, inputs.shape[-1]).swapaxes(0, 1)
 
@@ -138,7 +140,7 @@ class RND(Bonus):
         return jnp.clip((features - seen.mean) / seen.deviation, -CLIP, CLIP)
 
     def errors(self, curiosity: Curiosity, inputs: Array) -> Float32[Array, " batch"]:
-        """Return the predictor's mean squared error for each input; the target gets no gradient."""
+        """Return the predictor's mean squared error per input; the target gets no gradient."""
         target: Any = self.layers(TARGET).apply(curiosity.target, inputs)
         predicted: Any = self.layers(PREDICTOR).apply(curiosity.predictor, inputs)
         return jnp.square(predicted - jax.lax.stop_gradient(target)).mean(axis=-1)

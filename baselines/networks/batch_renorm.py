@@ -1,15 +1,16 @@
 """Batch renormalisation (Ioffe, 2017) for networks that are written for one item.
 
-In training, features are normalised by the mean and standard deviation of their batch. Clipped
-corrections then move the result towards normalisation by the running statistics, which are slow
-moving averages of the batch statistics. At inference, the running statistics are used alone. During
-the first `WARM_UP` gradient steps, while the running statistics lag behind, no corrections are
-made: this is plain batch normalisation (Ioffe and Szegedy, 2015), as in CrossQ (Bhatt et al.,
-2024). Items with weight 0 do not count, and a batch spans all devices.
+In training, features are normalised by the mean and standard deviation of their batch. The running
+statistics are slow moving averages of these batch statistics. Clipped corrections make the training
+result more similar to normalisation by the running statistics, which alone are used at inference.
+
+There are no corrections during the first `WARM_UP` gradient steps, while the running statistics lag
+behind. This phase is plain batch normalisation (Ioffe and Szegedy, 2015), as in CrossQ (Bhatt et
+al., 2024). Items with weight 0 do not count, and a batch spans all devices.
 
 Sums over a batch, including the sums in the gradient, are computed as matrix products. On a CPU, a
-reduction over the batch, which XLA would fuse with the computation of its operand, takes up to ten
-times as long.
+reduction over the batch takes up to ten times as long, because XLA fuses it with the computation of
+its operand.
 """
 
 from typing import Any, NamedTuple
@@ -24,8 +25,8 @@ from ..core.devices import DEVICES, Devices
 STATISTICS = "batch_stats"  # Flax collection of the running statistics, which get no gradient
 MOMENTUM = 0.99  # factor by which running statistics decay in each gradient step
 WARM_UP = 100_000  # number of gradient steps before corrections begin
-# Limits of the paper's corrections: r is clipped to [1 / 3, 3], and d, which is in units of the
-# running standard deviation, to [-5, 5].
+# Limits of the paper's corrections. The factor r is clipped to [1 / 3, 3]. The shift d, in units of
+# the running standard deviation, is clipped to [-5, 5].
 SCALES, SHIFTS = 3.0, 5.0
 SMALLEST = 1e-3  # added to variances before the square root
 BATCH = "batch"  # name of the `vmap` axis over the items of a batch
@@ -34,8 +35,8 @@ BATCH = "batch"  # name of the `vmap` axis over the items of a batch
 class Whole(NamedTuple):
     """Data with which a network computes statistics of the whole training batch.
 
-    Networks are written for one item and mapped over the batch by `vmap`. The methods of this class
-    combine the features of all items of the batch.
+    Networks are written for one item and mapped over the batch by `vmap`. The method `mean` is
+    called with the features of one item, and averages over all items.
     """
 
     weight: Float32[Array, " batch"]  # weights of all items of the batch that are on this device
@@ -51,9 +52,8 @@ class Whole(NamedTuple):
     def given(self, shared: Float32[Array, " features"]) -> Float32[Array, " features"]:
         """Return `shared`, which is equal for all items, as a matrix product with `one`.
 
-        The gradient with respect to `shared` is a sum over the batch. Because of this matrix
-        product, JAX computes the sum as a matrix product too, which is faster on a CPU than a
-        reduction.
+        The product is for speed: the gradient with respect to `shared` is a sum over the batch, and
+        JAX now computes it as a matrix product, which is faster on a CPU than a reduction.
         """
         return product(self.one[None], shared[None])
 
@@ -69,8 +69,8 @@ def product(a: Array, b: Array) -> Array:
 class BatchRenorm(nn.Module):
     """Layer that normalises the features of one item.
 
-    The layer is called with the features and `whole`: the item's batch in training, or None at
-    inference.
+    In training, the layer's second input `whole` gives access to the batch; at inference it is
+    None.
     """
 
     dtype: Any = jnp.float32  # dtype of the output
@@ -117,8 +117,8 @@ def trained(
 ) -> tuple[Any, PyTree[Array]]:
     """Apply a network to a training batch; return its outputs and updated running statistics.
 
-    `weight` is 0 for items that do not count in the statistics. Each of the `rngs` is split, so
-    that every item has a separate key.
+    Items with a `weight` of 0 do not count in the statistics. Every item gets separate keys, split
+    from `rngs`.
     """
     total = weight.sum()
     total = jnp.maximum(jax.lax.psum(total, DEVICES) if devices.count > 1 else total, 1.0)
@@ -129,8 +129,8 @@ def trained(
 
     keys = {name: jax.random.split(key, len(weight)) for name, key in (rngs or {}).items()}
     over_batch = jax.vmap(one, out_axes=(0, None), axis_name=BATCH)
-    # The array of ones is computed from `weight` instead of by `jnp.ones`, so that an outer `vmap`
-    # over networks maps it too.
+    # An outer `vmap` over networks must map the array of ones, too. The array is therefore computed
+    # from `weight`, which that `vmap` maps, instead of by `jnp.ones`.
     ones = (weight >= 0.0).astype(weight.dtype)
     answers, after = over_batch(ones, keys, *inputs)
     return answers, jax.lax.stop_gradient(after)

@@ -1,7 +1,7 @@
 """Encoders from compact observations (integers, maps, missions) to float features for networks.
 
-Convolutions are computed as matrix products. Inside a scan on a CPU, XLA runs matrix products
-several times faster than its convolutions.
+Convolutions are computed as matrix products, which XLA runs several times faster than its
+convolutions inside a scan on a CPU.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,9 +30,9 @@ class Encoder(nn.Module):
     conditions the encoding of a map: all cells' features are scaled and shifted by functions of the
     mission (FiLM; Perez et al., 2018).
 
-    Each layer of `conv` is a convolution whose stride equals its kernel size. It encodes disjoint
-    squares of a map, which is padded with zeros at the bottom and at the right. With `lines`, all
-    rows and columns of a square board are encoded with the same weights.
+    Each layer of `conv` is a convolution whose stride equals its kernel size, so it encodes
+    disjoint squares of a map. The map is padded with zeros at the bottom and at the right. With
+    `lines`, each row and each column of a square board is encoded, all with the same weights.
     """
 
     space: spaces.Space
@@ -128,7 +128,8 @@ def is_board(space: spaces.Space) -> bool:
 def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
     """Yield (path, leaf) for each Box in nested Dicts.
 
-    The leaf is the Box itself or, if `obs` is given, the Box's part of `obs`.
+    Without `obs`, the leaf is the Box. With an observation `obs`, it is the array in `obs` for the
+    Box.
     """
     if isinstance(space, spaces.Dict):
         for name, part in sorted(space.spaces.items()):
@@ -143,10 +144,11 @@ def embedded(
     """Embed all cells of a map linearly, and apply a linear layer to the embeddings.
 
     On accelerators the two weight matrices are multiplied first. This takes more arithmetic, but
-    neither the embeddings nor their gradients are stored. If cells are categories, the bias is then
-    added to the rows of the product matrix that belong to categories of the first cell's first
-    channel. Each observation selects exactly one of these rows, so the result contains the bias
-    once.
+    neither the embeddings nor their gradients are stored.
+
+    If cells are categories, the bias is also added in advance, to rows of the product matrix: those
+    for the categories of the first cell's first channel. Each observation selects exactly one of
+    these rows, so the result contains the bias once.
     """
     cells = expand(space, obs, dtype)
     present = np.zeros((cells.shape[0] * cells.shape[1], cells.shape[2], 1), np.float32)
@@ -170,7 +172,7 @@ def embedded(
 def cell_categories(space: spaces.Box) -> int:
     """Return the number of categories of a map's first channel.
 
-    Return 0 if the map does not contain categories, but floats, pixels, or flags (0 and 1).
+    Return 0 for a map of floats, pixels or flags (0 and 1), which has no categories.
     """
     low, high = int(space.low.min()), int(space.high.max())
     if not np.issubdtype(space.dtype, np.integer) or high - low >= PIXELS or (low, high) == (0, 1):
@@ -197,8 +199,8 @@ def expand(
         return obs.astype(dtype)
     if len(space.shape) < 3:
         return jax.nn.one_hot(obs.astype(jnp.int32) - low, high - low + 1, dtype=dtype)
-    # A one-hot vector of channel c has one entry for each value that this channel can have. If all
-    # channels had vectors of the largest length, some entries would be 0 in every observation.
+    # One-hot vectors of channel c have one entry for each value that channel c can have. With the
+    # length of the largest channel for all channels, some entries would be 0 in every observation.
     tops = space.high.max(axis=(0, 1))
     values = [np.arange(low, top + 1).astype(space.dtype) for top in tops]
     channels = [obs[..., c, None] == codes for c, codes in enumerate(values)]

@@ -2,11 +2,12 @@
 
 In each layer, a step attends to itself and to the `memory` steps before it, with the relative
 position encodings of Transformer-XL (Dai et al., 2019). A layer has two sublayers: attention, and
-two dense layers. Each sublayer reads normalised features, and its output passes a ReLU and a
-GRU-type gate, which is initialised near the identity. The recurrent state stores the inputs of each
-layer at the latest steps. Gradients do not flow into the recurrent state, which is cleared at the
-end of an episode. `unroll` computes all steps of a sequence at once, with the same results as one
-call of the network per step.
+two dense layers. Each sublayer reads normalised features. Its output passes a ReLU, and then a
+GRU-type gate, which is initialised near the identity.
+
+The recurrent state stores the inputs of each layer at the latest steps. Gradients do not flow into
+the recurrent state, which is cleared at the end of an episode. `unroll` computes all steps of a
+sequence at once, with the same results as one call of the network per step.
 """
 
 import functools
@@ -25,8 +26,7 @@ from .spatial import Sight
 NEVER = -1e30  # attention score of a masked step, so that softmax gives it the weight 0
 LONGEST = 10_000.0  # ratio of the longest to the shortest wavelength of the position encodings
 KEEP = 2.0  # initial bias of each gate towards its first input, the residual stream
-# Width of the first of the two dense layers in a transformer layer, as a multiple of the width of
-# the second one.
+# Width of the first dense layer in a transformer layer, divided by the width of the second.
 EXPANSION = 2
 
 
@@ -72,8 +72,9 @@ class GTrXL(Recurrent):
     ) -> tuple[Float[Array, "steps width"], Float[Array, "depth steps width"]]:
         """Return the output of the last layer at successive steps, and the inputs of every layer.
 
-        `memory` is the recurrent state before the first step. Steps after a `done` are in another
-        episode, so they attend neither to `memory` nor to the steps up to the `done`.
+        `memory` is the recurrent state before the first step. `done` is True for the last step of
+        an episode. Later steps attend neither to this step nor to anything before it, including
+        `memory`.
         """
         memory = jax.lax.stop_gradient(memory)
         seen, inputs = visible(memory["length"], done, self.memory), []
@@ -85,7 +86,7 @@ class GTrXL(Recurrent):
     def begin(self) -> dict[str, Array]:
         """Return the recurrent state at the start of an episode.
 
-        `inputs` are each layer's inputs at the latest steps, and `length` is the number of these
+        `inputs` will hold each layer's inputs at the latest steps. `length` is the number of these
         steps that belong to the current episode.
         """
         shape = (self.depth, self.memory, self.width)
@@ -125,8 +126,8 @@ class SpatialGTrXL(GTrXL, Sight):
 class Layer(nn.Module):
     """Transformer layer: attention and a gate, then two dense layers and another gate.
 
-    The layer is called with the stored features of earlier steps (`cached`), the features of the
-    new steps, and a mask of the steps that each new step attends to (`seen`).
+    The inputs are the stored features of earlier steps (`cached`), the `features` of the new steps,
+    and a mask `seen`, which is True for the steps that each new step attends to.
     """
 
     width: int
@@ -163,8 +164,8 @@ class Layer(nn.Module):
 class Attention(nn.Module):
     """Multi-head attention whose scores are the sum of content and relative-position scores.
 
-    The module is called with the features of earlier and new steps (`known`, in order) and a mask
-    of the steps that each new step attends to (`seen`).
+    The inputs are the features of earlier and then new steps (`known`), and a mask `seen`, which is
+    True for the steps that each new step attends to.
     """
 
     width: int
@@ -202,8 +203,8 @@ class Attention(nn.Module):
 class Gate(nn.Module):
     """GRU-type gate that replaces a residual connection.
 
-    It combines the residual stream `had` with a layer's output `new`. At initialisation it returns
-    nearly `had`.
+    The gate combines the residual stream `had` with a layer's output `new`. At initialisation, the
+    result is nearly `had`.
     """
 
     width: int
@@ -230,9 +231,9 @@ def visible(
 ) -> Bool[Array, "steps {reach}+steps"]:
     """Return a mask that is True for the steps that each new step attends to.
 
-    A row is a new step. The first `reach` columns are the stored steps, of which only the last
-    `length` belong to the current episode; the remaining columns are the new steps. A step attends
-    to itself and to the `reach` steps before it, if they belong to its episode.
+    Each row is a new step. The first `reach` columns are the stored steps, and the remaining
+    columns are the new steps. Only the last `length` stored steps belong to the current episode. A
+    step attends to itself and to the `reach` steps before it, if they belong to its episode.
     """
     ends = jnp.cumsum(done, dtype=jnp.int32)
     episode = jnp.concatenate([jnp.zeros(1, jnp.int32), ends[:-1]])
@@ -248,8 +249,8 @@ def shifted(
 ) -> Float[Array, "steps distances+steps-1"]:
     """Convert scores indexed by (step, distance) to scores indexed by (step, attended step).
 
-    Distances are in descending order, so the scores of step t must move t columns to the right.
-    Padding and one reshape do this for all steps at once (Dai et al., 2019).
+    Distances are in descending order. The scores of step t must therefore move t columns to the
+    right. Padding and one reshape do this for all steps at once (Dai et al., 2019).
     """
     steps, distances = scores.shape
     padded = jnp.pad(scores, ((0, 0), (0, steps))).reshape(-1)

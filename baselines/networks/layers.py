@@ -21,8 +21,8 @@ def dense(
 ) -> nn.Dense:
     """Return a dense layer with orthogonal initial weights (Saxe et al., 2014) times `scale`.
 
-    `initial` is a function from `scale` to an initialiser, which replaces the orthogonal one.
-    `dot_general` replaces the function with which Flax multiplies inputs and weights.
+    `initial(scale)` returns the initialiser, if it is not orthogonal. `dot_general` replaces the
+    function with which Flax multiplies inputs and weights.
     """
     weights = initial(scale)
     return nn.Dense(width, kernel_init=weights, dtype=dtype, name=name, dot_general=dot_general)
@@ -31,8 +31,8 @@ def dense(
 def orthogonal_if_wide(scale: float) -> nn.initializers.Initializer:
     """Return an initialiser: orthogonal, or LeCun normal if a layer has more outputs than inputs.
 
-    Orthogonal weights are multiplied by `scale`. In a layer with more outputs than inputs,
-    orthogonal weights would have variance 1 / outputs instead of 1 / inputs, so a few inputs would
+    Orthogonal weights are multiplied by `scale`. They do not suit a layer with more outputs than
+    inputs: their variance would be 1 / outputs instead of 1 / inputs, so that a few inputs would
     hardly change the outputs.
     """
 

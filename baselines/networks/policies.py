@@ -187,8 +187,8 @@ class Recurrent(Network):
     def features(self, obs: PyTree[Array]) -> Any:
         """Return features of one observation, which do not depend on the recurrent state.
 
-        Here the features are an array; in subclasses they may be any pytree that `recall` and
-        `heads` read.
+        In this class the features are an array. Subclasses may return any pytree, which their
+        `recall` and `heads` read.
         """
         features = self.encoder(self.read(obs))
         for layer in self.layers:
@@ -197,16 +197,16 @@ class Recurrent(Network):
 
     def recall(self, memory: Array, features: Any) -> Float32[Array, " memory"]:
         """Return the recurrent state after one more observation."""
-        # With bfloat16 activations, Flax's GRU adds the float32 state to bfloat16 arrays, which
-        # strict dtype promotion forbids.
+        # If activations are bfloat16, Flax's GRU adds them to the float32 recurrent state. JAX
+        # would reject this if the program sets its dtype promotion to "strict".
         with jax.numpy_dtype_promotion("standard"):
             return self.cell(memory, features)[0].astype(jnp.float32)
 
     def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
         """Return logits and value.
 
-        `memory` is the recurrent state after the current observation, and `seen` the features of
-        this observation, which some subclasses read too.
+        `memory` is the recurrent state after the current observation. `seen` are the features of
+        the current observation, which only some subclasses use here.
         """
         return self.policy(memory), self.critic(memory)[0]
 
@@ -233,8 +233,8 @@ class Recurrent(Network):
         """Return the outputs of `heads` for successive observations (steps, ...) of an environment.
 
         `memory` is the recurrent state before the first observation. The recurrent state is reset
-        after each step that is `done`. Only `recall` runs step by step, in a scan; everything else
-        is computed for all steps at once. `given` are further inputs of `heads` (steps, ...).
+        after each step that is `done`. `given` are further inputs of `heads` (steps, ...). Only
+        `recall` runs step by step, in a scan; all other methods process all steps at once.
         """
         _, memories, features = self.remembered(weights, memory, obs, done)
         heads: Any = functools.partial(self.apply, weights, method="heads")
@@ -249,9 +249,9 @@ class Recurrent(Network):
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         """Return the recurrent states for successive observations of one environment.
 
-        Return the last recurrent state, reset if its step is `done`; the recurrent state after each
-        step, before any reset; and the features that `heads` reads. `unroll` describes the
-        arguments.
+        The result has three entries: the last recurrent state, reset if its step is `done`; the
+        recurrent state after each step, before any reset; and the features that `heads` reads.
+        `unroll` describes the arguments.
         """
         apply: Any = functools.partial(self.apply, weights)
         seen = jax.vmap(functools.partial(apply, method="features"))(obs)
@@ -269,8 +269,8 @@ class Recurrent(Network):
         """Return the features of successive observations, as `recall` and `heads` read them.
 
         This base class returns `seen`, the results of `features`, unchanged. Subclasses may add
-        features that depend on earlier steps, and call other methods by `apply(*inputs,
-        method=name)`; `apply` contains the weights.
+        features that depend on earlier steps. They call the network's other methods with its
+        weights by `apply(*inputs, method=name)`.
         """
         return seen
 
@@ -279,8 +279,8 @@ class Recurrent(Network):
 class Separate:
     """Separate actor and critic networks of the same class.
 
-    Both networks have a policy head and a value head, but the actor's value head and the critic's
-    policy head are never trained.
+    Each network has a policy head and a value head. The actor's value head and the critic's policy
+    head are not used, and so never trained.
     """
 
     network: Network

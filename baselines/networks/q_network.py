@@ -7,8 +7,8 @@ positions. With `dueling` heads (Wang et al., 2016), the action values are the s
 and zero-mean advantages.
 
 A trained policy takes the best legal action, or with probability `EVALUATION_EPSILON` a random
-legal action. A deterministic feed-forward policy could repeat a cycle of states forever; a single
-different action ends the cycle.
+legal action. Without random actions, a deterministic feed-forward policy could repeat a cycle of
+states forever.
 """
 
 import functools
@@ -36,8 +36,8 @@ NOISE = 0.5  # a noisy layer's initial noise scale is NOISE / sqrt(number of inp
 class QNetwork(Network):
     """Q-network for one observation; `jax.vmap` it for a batch.
 
-    The network outputs a value for each action. Distributional subclasses output an array of shape
-    `outputs` for each action, from which `mean` computes the action's value.
+    The network outputs a value for each action. Subclasses for distributional learning output an
+    array of shape `outputs` for each action; their method `mean` returns the action's value.
     """
 
     dueling: bool = False
@@ -81,9 +81,9 @@ class QNetwork(Network):
         return value + values - values.mean(axis=axis, keepdims=True)
 
     def dense(self, width: int, scale: float, dtype: Any = jnp.float32) -> nn.Dense:
-        """Return a dense layer whose initial weights are orthogonal.
+        """Return a dense layer, with orthogonal initial weights if the network has LayerNorm.
 
-        In a network without LayerNorm, `orthogonal_if_wide` chooses the initial weights.
+        Without LayerNorm, the initial weights are those of `orthogonal_if_wide`.
         """
         if self.layer_norm:
             return products.dense(width, scale, dtype)
@@ -97,7 +97,8 @@ class QNetwork(Network):
     def body(self) -> set[str]:
         """Names of the Flax modules that `features` applies.
 
-        DQN's resets (`q_learning.reset`) keep part of the weights of these modules.
+        DQN's resets (`q_learning.reset`) move these modules' weights only part of the way back to
+        their initial values.
         """
         layers = range(len(self.hidden) - 1)
         kinds = ("Dense", "LayerNorm") if self.layer_norm else ("Dense",)
@@ -222,9 +223,10 @@ def apply_batch(
 class ExplorationDraws(NamedTuple):
     """Random numbers for epsilon-greedy exploration.
 
-    They can be drawn before the action values are known, such as before a rollout's loop. If all
-    actions are always legal, `action` are random actions (*steps, envs). Otherwise it is Gumbel
-    noise (*steps, envs, actions): the legal action with the largest noise is the random action.
+    Drawing them does not need the action values, so it can be done before a rollout's loop. If all
+    actions are always legal, `action` has random actions (*steps, envs). Otherwise, `action` has
+    Gumbel noise (*steps, envs, actions), and the random action is the legal action with the largest
+    noise.
     """
 
     whether: Bool[Array, "*steps envs"]  # whether each environment takes a random action
@@ -285,8 +287,8 @@ def explore(
 def epsilon_ladder(epsilon: Any, power: float, place: Any) -> Any:
     """Return a separate epsilon for each environment, as in Ape-X (Horgan et al., 2018).
 
-    `place` is the environment's index, scaled to [0, 1]. The first environment, at 0, explores with
-    `epsilon`. The last one, at 1, explores least, with `epsilon ** (1 + power)`.
+    `place` is the environment's index, scaled to [0, 1]. The first environment (0) explores most,
+    with `epsilon`. The last environment (1) explores least, with `epsilon ** (1 + power)`.
     """
     return epsilon ** (1.0 + power * place)
 

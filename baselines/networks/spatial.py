@@ -3,11 +3,13 @@
 The 3 x 3 convolution has the same weights for all cells, so a network that learned to recognise an
 object in one cell (such as a tree in Craft) recognises it in all cells. The convolution is computed
 as a matrix product, which XLA runs several times faster than `nn.Conv` inside a scan on a CPU.
-LayerNorm (Ba et al., 2016) follows the first dense layer after the convolution and precedes all
-later dense layers, which are residual. In the networks with a GRU, each head (policy and value in
-`Spatial`, action values in `SpatialQ`) has a separate layer that reads both the current features
-and the recurrent state (Dedieu et al., 2025), so the GRU need not store the current observation.
-gtrxl.py has a network with a transformer instead of a GRU.
+LayerNorm (Ba et al., 2016) follows the first dense layer after the convolution. It precedes all
+later dense layers, which are residual.
+
+In the networks with a GRU, each head (policy and value in `Spatial`, action values in `SpatialQ`)
+has a separate layer that reads both the current features and the recurrent state (Dedieu et al.,
+2025), so the GRU need not store the current observation. gtrxl.py has a network with a transformer
+instead of a GRU.
 """
 
 from typing import Any, NamedTuple
@@ -42,9 +44,9 @@ class Sight(Recurrent):
     def of(cls, env: Env, *args: Any, **more: Any) -> "Sight":
         """Return the network for an environment.
 
-        Raises `ValueError` if no part of the observation is a map, or if `hidden` is empty or its
-        widths differ. A map is an array [row, column, channel] with at least 3 x 3 cells, whose
-        entries are integer categories (such as kinds of objects) or flags (0 or 1).
+        A map is an array [row, column, channel] with at least 3 x 3 cells, whose entries are
+        integer categories (such as kinds of objects) or flags (0 or 1). Raises `ValueError` if the
+        observation contains no map, or if `hidden` is empty or has unequal widths.
         """
         space, read = env.map_features
         made: Sight = super().of(env, *args, **more)
@@ -171,7 +173,7 @@ def neighbourhoods(
 ) -> Float[Array, "rows-2 columns-2 9*features"]:
     """Return the features of the 3 x 3 cells around each cell, concatenated row by row.
 
-    Cells at the border of the map have no such neighbourhood and are left out.
+    Cells at the border of the map are left out, because some of their neighbours do not exist.
     """
     rows, columns = (size - SIDE + 1 for size in cells.shape[:2])
     corners = [(i, j) for i in range(SIDE) for j in range(SIDE)]

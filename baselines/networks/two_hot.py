@@ -3,9 +3,11 @@
 First the transform h of Pohlen et al. (2018) squeezes a number, so that few atoms cover a wide
 range of numbers. The squeezed number lies between two neighbouring atoms. Only these two atoms have
 a probability above 0 (Schrittwieser et al., 2020). Their probabilities are chosen such that the
-mean of the distribution equals the squeezed number. Numbers that differ by much less than the
-spacing of the atoms have similar encodings, which a network can hardly distinguish: with a spacing
-of 1, a reward of 0.6 has only slightly more probability on the atom 1 than a reward of 0.
+mean of the distribution equals the squeezed number.
+
+A network can hardly distinguish numbers that differ by much less than the spacing of the atoms,
+because their encodings are similar. For example, with a spacing of 1, a reward of 0.6 has only
+slightly more probability on the atom 1 than a reward of 0.
 """
 
 import math
@@ -18,7 +20,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32
 
 SLOPE = 1e-3  # slope of the linear term of h, which makes h invertible (epsilon in the paper)
-# How far a number may lie beyond the outermost atom because of rounding, in units of the spacing.
+# Tolerance for rounding errors, in units of the spacing: a number counts as too large only if it
+# lies farther than this beyond the outermost atom.
 ROUNDING = 1e-3
 
 
@@ -30,12 +33,13 @@ def squeezed(x: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
 def stretched(y: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     """Apply the inverse of the transform h.
 
-    The formula avoids the difference of nearly equal numbers in the paper's formula, which would
-    lose three of float32's digits near 0.
+    The paper's formula subtracts nearly equal numbers, which near 0 would lose three of float32's
+    digits. The formula here is equivalent, but avoids this subtraction.
     """
     y, sign = jnp.abs(y), jnp.sign(y)
     more = y + 1.0 + SLOPE
-    root = 2.0 * more / (jnp.sqrt(1.0 + 4.0 * SLOPE * more) + 1.0)  # equals sqrt(|result| + 1)
+    # the root equals sqrt(|result| + 1)
+    root = 2.0 * more / (jnp.sqrt(1.0 + 4.0 * SLOPE * more) + 1.0)
     return sign * (root - 1.0) * (root + 1.0)
 
 
@@ -54,14 +58,14 @@ def reach(settings: Any) -> str:
 def wider(settings: Any, largest: float, least: float) -> dict[str, float]:
     """Return values of `spacing` and `atoms` with which numbers up to `largest` can be encoded.
 
-    The spacing is increased, but only so far that rewards of magnitude `least` can still be
-    distinguished from 0. If this is not enough, the number of atoms is increased too. Settings
-    that need no change are not returned.
+    Only settings that must change are returned. The spacing is increased first, but not beyond the
+    spacing at which rewards of magnitude `least` can still be distinguished from 0. If that is not
+    enough, the number of atoms is increased, too.
     """
     end = float(squeezed(jnp.float32(largest)))
-    # This function is called after some numbers were outside the range of the atoms. `largest` is
-    # estimated from the replay buffer. If the range contains `largest`, the numbers outside were
-    # values that the network predicted, whose size is not known here: double the range.
+    # The caller has found numbers outside the range of the atoms. `largest` is an estimate from the
+    # replay buffer. If it lies in the range, the numbers outside were values that the network
+    # predicted. Their size is unknown here, so the range is doubled.
     if end <= settings.atoms * settings.spacing:
         end = 2.0 * settings.atoms * settings.spacing
     widest = max(settings.spacing, float(squeezed(jnp.float32(least))))
@@ -78,7 +82,7 @@ def two_hot(
     """Return the two-hot encoding of `value`: probabilities of 2 * `top` + 1 atoms.
 
     There are `top` atoms on either side of 0, and one at 0. The mean of the distribution is
-    h(value), clipped to the outermost atoms.
+    h(value), clipped to the range of the atoms.
     """
     place = jnp.clip(squeezed(value.astype(jnp.float32)) / spacing, -top, top)[..., None]
     atoms = np.arange(-top, top + 1, dtype=np.float32)

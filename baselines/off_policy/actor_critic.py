@@ -1,8 +1,9 @@
 """Shared code of the off-policy actor-critic learners: SAC, TD3, TQC and CrossQ.
 
 In each iteration, every environment makes one step, then the learner takes `replays` gradient steps
-on batches from the replay buffer. Log-probabilities refer to actions rescaled to [-1, 1], so that
-entropies do not depend on the units of the actions. The networks are in actor_critic_networks.py.
+on batches from the replay buffer. Log-probabilities are those of actions rescaled to [-1, 1], so
+entropies do not depend on the units of the environment's actions. The networks are in
+actor_critic_networks.py.
 """
 
 import dataclasses
@@ -64,7 +65,7 @@ class Replaying(Buffer):
     def warm_up_rounds(self) -> int:
         """Number of iterations until `warm_up` steps are made.
 
-        The last of these iterations is the first that takes gradient steps.
+        The last of these iterations already takes gradient steps, after its environment step.
         """
         return min(-(-self.warm_up // self.num_envs), LARGEST)
 
@@ -78,7 +79,7 @@ class Replaying(Buffer):
 
 
 class Learned(NamedTuple):
-    """The fields of a runner that gradient steps change; fields that a learner lacks are ()."""
+    """The fields of a runner that gradient steps change; () where a learner has no such field."""
 
     weights: PyTree[Array]  # weights of the actor
     critic: PyTree[Array]  # ensemble of critics, stacked along the first axis
@@ -103,7 +104,7 @@ Step = Callable[[Learner[Any, Actor], Learned, Batch, Any], tuple[Learned, dict[
 
 
 class Noise(NamedTuple):
-    """Random numbers for the policy's actions at a batch of observations, and for dropout."""
+    """Random numbers to sample the policy's actions at a batch of observations, and for dropout."""
 
     noise: Float32[Array, "*batch numbers"]  # standard normal noise from which actions are sampled
     key: Array  # random key for the critics' dropout masks
@@ -112,10 +113,10 @@ class Noise(NamedTuple):
 def begin(
     learner: Learner[Any, Actor], key: Array, values: int = 1, temperature: PyTree[Array] = ()
 ) -> Runner:
-    """Return the initial training state, with target networks equal to the critics.
+    """Return the initial training state: an empty replay buffer, new actor, critics and targets.
 
-    The replay buffer is empty. Each critic has `values` outputs. `temperature` is the initial value
-    of log alpha, or () for learners without a temperature.
+    Each critic has `values` outputs, and its target network has the same weights. `temperature` is
+    the initial value of log alpha, or () for learners without a temperature.
     """
     key_rest, key_critics = jax.random.split(key)
     fields = rollouts.begin(learner, key_rest)
@@ -146,15 +147,15 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Act and learn for `rollout_steps` iterations; return the new training state and metrics.
 
-    `explore` chooses actions. `draw(learner, key)` draws the random numbers of a gradient step, and
-    `gradient_step(learner, learned, batch, draws)` receives them.
+    `explore` chooses actions. `draw(learner, key)` draws the random numbers of a gradient step and
+    `gradient_step(learner, learned, batch, draws)` takes the step with these numbers as `draws`.
     """
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     settings, envs = learner.settings, learner.env.num_envs
     policy: Any = learner.policy
     count = settings.rollout_steps
-    # An iteration's index only serves to test whether the warm-up is over. Limit the number of
-    # updates, because otherwise the index could overflow int32 in a long run.
+    # Each iteration's index tells only whether the warm-up is over. The number of updates is
+    # capped, because the index could otherwise overflow int32 in a long run.
     updates = jnp.minimum(runner.updates, settings.warm_up_rounds // count + 1)
     numbers = updates * count + jnp.arange(count, dtype=jnp.int32)
 
@@ -181,7 +182,7 @@ def update(
 def mean_losses(runner: Runner, losses: dict[str, Array]) -> dict[str, Array]:
     """Average each loss over the gradient steps that computed it; add the temperature.
 
-    A loss counts as 0 where it was not computed: all losses during the warm-up, and the actor's
+    `losses` has 0 for a loss that was not computed: any loss during the warm-up, and the actor's
     losses in gradient steps that did not update the actor.
     """
     losses = jax.tree.map(jnp.mean, losses)
@@ -201,13 +202,13 @@ def act_and_learn(
     runner: Runner,
     now: tuple[Any, ...],
 ) -> tuple[Runner, tuple[Rollout, dict[str, Array]]]:
-    """Make one step of every environment and then, after the warm-up, gradient steps.
+    """Make one step of every environment; after the warm-up, also take gradient steps.
 
-    `now` is the iteration's index and its random numbers for acting and learning.
+    `now` is a tuple of the iteration's index and its random numbers for acting and learning.
     """
     settings, (number, to_act, to_learn) = learner.settings, now
     # The index is equal for all seeds. `pmax` over seeds makes it a scalar under `vmap`, so that
-    # `cond` remains a branch; with a batched condition, XLA would compute both sides.
+    # `cond` runs one branch only; with a batched condition, XLA would compute both branches.
     number = jax.lax.pmax(number, SEEDS)  # number of iterations before this one
     runner, ends = act(learner, explore, runner, to_act, number < settings.warm_up_rounds)
     shape = learner.env.env.action_space.shape
@@ -247,8 +248,9 @@ def act(
 ) -> tuple[Runner, Rollout]:
     """Make one step in every environment and store it in the replay buffer.
 
-    If `at_random` is True (during the warm-up), actions are uniformly random. `draws` are the key
-    for random actions, the noise for the policy's actions, and the key for the environment's step.
+    If `at_random` is True (during the warm-up), actions are uniformly random. `draws` has three
+    entries: the key for random actions, the noise for the policy's actions, and the key for the
+    environment's step.
     """
     key_random, noise, key_step = draws
 
@@ -304,8 +306,8 @@ def actions_and_log_probs(
 def log_half_range(policy: TanhGaussian) -> float:
     """Return the sum of log(half the range) over action dimensions.
 
-    Adding it to the log-probability of an action gives the log-probability of the action rescaled
-    to [-1, 1].
+    The log-probability of an action plus this sum is the log-probability of the action rescaled to
+    [-1, 1].
     """
     return float(np.log(policy.half).sum())
 
@@ -315,8 +317,8 @@ def descend(
 ) -> tuple[Learned, dict[str, Array]]:
     """Take a gradient step on the field `name` of `learned`; return `learned` and metrics.
 
-    The loss is `loss(learner, field, *given)`. If its metrics contain an entry `STATISTICS`, this
-    entry replaces the field's running batch statistics.
+    `loss(learner, field, *given)` returns the loss and its metrics. A metric named `STATISTICS` is
+    not logged: it replaces the field's running batch statistics.
     """
     field = getattr(learned, name)
     trained, fixed = minibatches.split_weights(field) if isinstance(field, dict) else (field, {})
@@ -348,12 +350,14 @@ def delayed(
 ) -> tuple[Learned, dict[str, Array]]:
     """In every `actor_every`-th gradient step of the critics, call `update_actor`.
 
-    Return the new `Learned` and metrics; without a call, `learned` unchanged and losses of 0.
+    Return the new `Learned` and metrics. In the other steps, return `learned` unchanged and losses
+    of 0.
     """
     every = learner.settings.actor_every
     if every == 1:
         return update_actor(learned)
-    # `pmax` over seeds makes the condition a scalar, so that `cond` remains a branch under `vmap`.
+    # `pmax` over seeds makes the condition a scalar under `vmap`, so that `cond` runs one branch
+    # only.
     made = jax.lax.pmax(minibatches.step_count(learned.optimiser["critic"]), SEEDS)
     is_turn = made % every == 0
     learned, losses = maybe(is_turn, update_actor, learned)

@@ -22,10 +22,10 @@ from ..networks.layers import normalise
 from ..networks.policies import Network
 from ..networks.products import dense
 
-# This constant is folded into a random key to derive the dropout key. The random key is also split,
-# so the constant is larger than any counter with which `split` derives keys.
+# Constant folded into a random key to derive the dropout key. `split` of the same key derives keys
+# with small counters; the constant is larger, so the dropout key differs from these keys.
 DROPOUT = 2**20
-# Raw standard deviation of a deterministic actor: it is mapped to the smallest allowed deviation.
+# Raw standard deviation of a deterministic actor, mapped to the smallest allowed deviation.
 NO_NOISE = -20.0
 
 
@@ -68,7 +68,7 @@ class Critic(nn.Module):
     Dropout is applied only if the Flax rng "dropout" is given.
     """
 
-    actor: Network  # the actor, from which the critic takes observation space and encoder settings
+    actor: Network  # the actor, whose observation space and encoder settings the critic shares
     low: tuple[float, ...]  # lower bounds of the actions
     high: tuple[float, ...]  # upper bounds of the actions
     hidden: tuple[int, ...]  # width of each hidden layer
@@ -124,8 +124,8 @@ def critic_of(learner: Learner[Any, Actor], values: int = 1) -> Critic:
     """Return the network of one critic, with `values` outputs."""
     space: Any = learner.env.env.action_space
     low, high = (tuple(end.ravel().tolist()) for end in (space.low, space.high))
-    # Without `parent=None`, Flax would register this module as a submodule of a module whose `init`
-    # is running.
+    # `parent=None` detaches the actor's module. Without it, Flax would register the copy as a
+    # submodule if it is created while another module's `init` runs.
     actor, settings = learner.network.clone(parent=None), learner.settings
     return Critic(
         actor,
@@ -150,8 +150,8 @@ def critic_values(
 ) -> Float32[Array, "critics batch values"]:
     """Return the outputs (`count` numbers) of each critic for a batch of observations and actions.
 
-    If the critics have dropout, each critic and item has a separate dropout mask, drawn with `key`;
-    without a key, nothing is dropped.
+    `key` is for the critics' dropout: each critic has a separate dropout mask for each item of the
+    batch. Without a key, there is no dropout.
     """
     network = critic_of(learner, count)
 

@@ -1,13 +1,13 @@
 """CrossQ (Bhatt et al., 2024): SAC with batch renormalisation and without target networks.
 
 The critics process the sampled observations and the next observations in one batch, so that both
-are normalised with the same statistics (batch_renorm.py). The outputs for the next observations
-give the TD targets, without a target network. Everything else is as in SAC (sac.py). Run it with
+are normalised with the same statistics (batch_renorm.py). The TD targets are computed from the
+critics' own outputs for the next observations. Everything else is as in SAC (sac.py). Run it with
 `jaxenvs train ID --algo crossq`.
 
-Actor and critics keep running statistics. The actor uses its statistics in acting and in
-evaluations, and the critics use theirs in the actor's loss. By default, the actor and the
-temperature are updated in every third gradient step.
+Actor and critics keep running statistics of their layers' inputs. The actor uses its running
+statistics when it acts, in training and evaluation. The critics use theirs in the actor's loss. By
+default, the actor and the temperature are updated in every third gradient step.
 """
 
 import dataclasses
@@ -63,9 +63,9 @@ def init(learner: Learner[Settings, Actor], key: Array) -> Runner:
 def gradient_step(
     learner: Learner[Settings, Actor], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
-    """Take one gradient step: update the critics; return the new `Learned` and metrics.
+    """Take a gradient step on the critics; return the new `Learned` and metrics.
 
-    Every `actor_every`-th gradient step also updates the actor and the temperature.
+    Every `actor_every`-th call also updates the actor and the temperature.
     """
     noise = draws.next.noise
     action, log_prob = actor_critic.sample_actions(learner, learned.weights, batch.next_obs, noise)
@@ -118,8 +118,8 @@ def joint_values(
         given = (weight, obs, action)
         return batch_renorm.trained(network, learner.devices, critic, *given, rngs=rngs)
 
-    # Give each critic a separate copy of the importance weights. With a single array for all
-    # critics, XLA would transpose copies of the activations to multiply them by the weights.
+    # Each critic gets a separate copy of the importance weights. If all critics shared one array,
+    # XLA would make transposed copies of the activations to multiply them by the weights.
     weights = jnp.tile(weight, (len(jax.tree.leaves(critic)[0]), 1))
     rngs = actor_critic_networks.dropout_keys(learner, critic, key)
     values, statistics = jax.vmap(one)(critic, rngs, weights)

@@ -99,8 +99,8 @@ def next_values(
 ) -> Float32[Array, "batch ..."]:
     """Return the target network's output for the greedy action at the next observations.
 
-    With Munchausen, return instead the mean of (output - tau log pi) over actions, weighted by the
-    soft policy pi. `given` are further inputs of the network.
+    With Munchausen, return instead the expectation of (output - tau log pi) over actions drawn from
+    the soft policy pi. `given` are further inputs of the network.
     """
     key_value, key_best = split_key(key)
     answer = q_network.apply_batch(learner, target, batch.next_obs, key_value, *given)
@@ -118,9 +118,10 @@ def greedy_action(
     batch: Batch,
     key: Array | None,
 ) -> Int32[Array, " batch"]:
-    """Return the best legal actions at the next observations.
+    """Return the greedy legal actions at the next observations.
 
-    If the setting `double` is on, the online network selects the actions, else the target network.
+    The online network selects the actions if the setting `double` is on (double DQN), else the
+    target network.
     """
     chooser = weights if learner.settings.double else target
     values = learner.network.mean(q_network.apply_batch(learner, chooser, batch.next_obs, key))

@@ -1,9 +1,9 @@
 """IQN (Dabney et al., 2018): DQN that learns the quantile function of each action's return.
 
 The network receives fractions tau between 0 and 1, and outputs the quantile of the return at each
-tau. To do this, it multiplies the features of the observation by a cosine embedding of tau. In
-training, fractions are drawn uniformly at random. Run it with `jaxenvs train ID --algo iqn`. All
-settings of dqn.py apply, including Munchausen.
+tau. Inside the network, the features of the observation are multiplied by a cosine embedding of
+tau. In training, fractions are drawn uniformly at random. Run it with `jaxenvs train ID --algo
+iqn`. All settings of dqn.py apply, including Munchausen.
 
 Deliberate difference from the paper: the value of an action is the mean over evenly spaced
 fractions instead of random ones, so that the greedy action depends only on the observation.
@@ -29,7 +29,7 @@ from ..networks.q_network import QLearner, QNetwork
 from . import dqn, q_learning, qr_dqn
 from .q_learning import Objective
 
-# Number of evenly spaced fractions whose quantiles are averaged to the value of an action.
+# Number of evenly spaced fractions; an action's value is the mean of the quantiles at them.
 FRACTIONS = 32
 
 
@@ -49,7 +49,7 @@ class Settings(dqn.Settings):
 class Implicit(QNetwork):
     """Network that outputs quantiles of each action's return, at given fractions tau.
 
-    If no fractions are given, it uses `FRACTIONS` evenly spaced ones.
+    Without given fractions, the network uses `FRACTIONS` evenly spaced fractions.
     """
 
     cosines: int = 64
@@ -73,7 +73,8 @@ class Implicit(QNetwork):
     def body(self) -> set[str]:
         """Names of the Flax modules before the last hidden layer.
 
-        DQN's resets (`q_learning.reset`) keep part of the weights of these modules.
+        DQN's resets (`q_learning.reset`) move these modules' weights only part of the way back to
+        their initial values.
         """
         return {*super().body, "Cosines"}
 

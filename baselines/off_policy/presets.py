@@ -32,8 +32,8 @@ OPEN_WORLD = {
     "epsilon_share": 0.1,
 }
 
-# R2D2's settings for mazes. With `epsilon_power`, the environments explore with different epsilons:
-# the first explores most, and the last explores least.
+# R2D2's settings for mazes. Because of `epsilon_power`, each environment explores with a different
+# epsilon: the first explores most, and the last explores least.
 SEQUENCES = {
     "num_envs": 32,
     "rollout_steps": 16,
@@ -54,8 +54,8 @@ BALANCE_BY_SEQUENCES = {
     "memory": 64,
 }
 
-# Settings for Pendulum with small networks and few steps, so that a run takes a tenth of the time
-# that it takes with the default settings.
+# Settings for Pendulum: small networks and few steps. A run takes a tenth of the time that it takes
+# with the default settings.
 TORQUE = {"total_steps": 10_000, "learning_rate": 1e-3, "hidden": (64, 64), "chunk": 5}
 
 
@@ -72,7 +72,7 @@ def dqn_family(ids: str, settings: Mapping[str, Any]) -> tuple[Preset, ...]:
 def support(ids: str, least: float, largest: float, **more: int) -> tuple[Preset, ...]:
     """Return presets of C51 and Rainbow with the bounds `v_min` and `v_max` of their atoms.
 
-    The bounds must contain the discounted returns.
+    `least` and `largest` are these bounds, between which all discounted returns must lie.
     """
     return rows("c51 rainbow", (ids, {"v_min": least, "v_max": largest, **more}))
 

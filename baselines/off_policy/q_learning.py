@@ -26,19 +26,20 @@ from ..networks import policies, q_network
 from ..networks.q_network import QLearner
 
 LOSSES = ("q_loss", "q")  # names of the metrics that a loss function returns
-# Fraction of the run after which no layer is reset, so that all layers are trained at the end.
+# Fraction of the run after which there are no resets, so that all layers are well trained at the
+# end.
 LAST_RESET = 0.7
 
 
 class Learned(NamedTuple):
-    """The fields of a runner that gradient steps change, and block sums of priorities."""
+    """The fields of a runner that gradient steps change, and sums of priorities per block."""
 
     weights: PyTree[Array]
     target: PyTree[Array]  # weights of the target network
     optimiser: PyTree[Array]
     priorities: PyTree[Array]
-    # Prioritised replay groups the replay buffer's slots into blocks (core/priorities.py). This is
-    # the sum of the priorities in each block; () if replay is uniform.
+    # Sum of the priorities in each block of replay-buffer slots, for prioritised replay
+    # (core/priorities.py); () if replay is uniform.
     sums: PyTree[Array] = ()
 
 
@@ -104,7 +105,7 @@ def update(
 
 
 def action_values(learner: QLearner, runner: Any, key: Array) -> tuple[Any, Array]:
-    """Return the runner, which is unchanged, and Q(s, a) of all actions for its observations."""
+    """Return the unchanged runner, and Q(s, a) of all actions for the runner's observations."""
     answer = q_network.apply_batch(learner, runner.weights, runner.obs, key)
     return runner, learner.network.mean(answer)
 
@@ -116,9 +117,9 @@ def collect(
 ) -> tuple[Any, Array, dict[str, Array]]:
     """Make `rollout_steps` steps in every environment and store them in the replay buffer.
 
-    `action_values(learner, runner, key)` returns the runner, perhaps with a new recurrent state,
-    and Q(s, a) of all actions. `collect` returns the runner, a random key for learning, and
-    metrics.
+    Return the runner, a random key for learning, and metrics. `action_values(learner, runner, key)`
+    returns Q(s, a) of all actions, and the runner, with the next recurrent states if the network is
+    recurrent.
     """
     settings = learner.settings
     epsilon, before = epsilons(learner, runner.updates), runner.replay_buffer.written
@@ -144,8 +145,8 @@ def collect(
         after, ends = rollouts.after_step(learner, runner._replace(replay_buffer=buffer), step)
         return after, Rollout(**ends)
 
-    # Draw all random numbers before the scan: on a CPU, XLA compiles each draw inside the scan to a
-    # loop, which takes longer than the forward pass of a small network.
+    # All random numbers are drawn before the scan. On a CPU, XLA compiles each draw inside the scan
+    # to a loop, which takes longer than the forward pass of a small network.
     draws = jax.vmap(draw)(jax.random.split(key, settings.rollout_steps))
     runner, ends = jax.lax.scan(act, runner, draws, unroll=settings.unroll)
     if runner.priorities:
@@ -159,9 +160,10 @@ def collect(
 def epsilons(
     learner: Learner[Any], updates: Int32[Array, ""]
 ) -> Float32[Array, ""] | Float32[Array, " envs"]:
-    """Return the probability of a random action: a scalar or, with `epsilon_power`, an array.
+    """Return the probability of a random action.
 
-    The array has one entry for each environment on this device.
+    It is a scalar or, if `epsilon_power` is not 0, an array with one entry for each environment on
+    this device.
     """
     settings, envs = learner.settings, learner.env.num_envs
     epsilon = settings.epsilon(updates)
@@ -182,13 +184,13 @@ def learn_when_ready(
 ) -> tuple[Any, dict[str, Array]]:
     """Take `gradient_steps` gradient steps, or none while the replay buffer warms up.
 
-    `gradient_step` receives the exponent beta of the importance weights, the runner's `Learned`
-    fields, and the result of `draw(key)`. `names` are the names of the metrics that `gradient_step`
-    returns.
+    The arguments of `gradient_step` are the exponent beta of the importance weights, the runner's
+    `Learned` fields, and the result of `draw(key)`. `names` are the names of the metrics that
+    `gradient_step` returns.
     """
     settings = learner.settings
     # `updates` is equal for all seeds. `pmax` over seeds makes it a scalar under `vmap`, so that
-    # `cond` remains a branch; with a batched condition, XLA would compute both sides.
+    # `cond` runs one branch only; with a batched condition, XLA would compute both branches.
     updates = jax.lax.pmax(runner.updates, SEEDS)
     beta = settings.importance + (1.0 - settings.importance) * settings.progress(updates)
     learned = Learned(runner.weights, runner.target, runner.optimiser, runner.priorities)
@@ -251,8 +253,9 @@ def descend(
 ) -> tuple[Learned, dict[str, Array]]:
     """Take a gradient step, move the target network, and update priorities.
 
-    `drawn` are the sampled slots, whose priorities change; None if replay is uniform. The loss is
-    `loss(learner, weights, *given)`, and its metrics include the TD error of each item as `error`.
+    `loss(learner, weights, *given)` returns the loss and metrics, which include the TD error of
+    each item as `error`. With prioritised replay, `drawn` are the slots of the batch, whose
+    priorities are updated; with uniform replay, `drawn` is None.
     """
     settings, weights = learner.settings, learned.weights
     gradient, losses = minibatches.gradients(learner, loss, weights, *given)
@@ -279,9 +282,9 @@ def polyak(target: PyTree[Array], weights: PyTree[Array], rate: Any) -> PyTree[A
 def reset(learner: QLearner, runner: Runner, updates: Int32[Array, ""]) -> Runner:
     """Every `reset_every` gradient steps, set the last layers back to their initial weights.
 
-    The weights of the other layers become `reset_keep` times themselves plus (1 - `reset_keep`)
-    times their initial values (shrink and perturb). The optimiser state is set to 0, except for its
-    step counts. `updates` is the number of updates made so far.
+    The other layers move towards their initial weights (shrink and perturb): their weights become
+    `reset_keep` * weights + (1 - `reset_keep`) * initial weights. The optimiser state is set to 0,
+    except for its step counts. `updates` is the number of updates made so far.
     """
     settings = learner.settings
     if not settings.reset_every:

@@ -2,11 +2,12 @@
 
 For each action the network outputs `quantiles` quantiles of the return, at evenly spaced
 probabilities. The loss is the quantile Huber loss of all pairs of a predicted quantile and a target
-quantile. Unlike C51, QR-DQN needs no bounds of the return. Run it with
-`jaxenvs train ID --algo qr-dqn`. All settings of dqn.py apply.
+quantile. Unlike C51, QR-DQN needs no bounds of the return. Run it with `jaxenvs train ID --algo
+qr-dqn`.
 
-With Munchausen, each target quantile is averaged over actions separately, as in the code of
-Munchausen's authors. The priority of a step is its loss.
+All settings of dqn.py apply. With Munchausen, the next value is an expectation over actions,
+computed for each quantile separately, as in the code of Munchausen's authors. The priority of a
+step is its loss.
 """
 
 import dataclasses
@@ -117,8 +118,8 @@ def quantile_huber(
 ) -> Float32[Array, " batch"]:
     """Return the quantile Huber loss, summed over predicted quantiles and averaged over targets.
 
-    `share` are weights of the targets in this average; their mean must be 1. None weights all
-    targets equally. Only `value`, the predicted quantiles, gets a gradient.
+    `share` has the weight of each target in the average, with mean 1; None: equal weights. Only
+    `value`, the predicted quantiles, gets a gradient.
     """
     loss: Any = _quantile_huber(value, fraction, target, share, kappa)
     return loss
@@ -133,8 +134,8 @@ def loss_and_gradient(
 ) -> tuple[Float32[Array, " batch"], Float32[Array, "batch quantiles"]]:
     """Return the quantile Huber loss and its derivative with respect to `value`.
 
-    Sums over targets are computed as matrix products. On a CPU these take half as long as
-    reductions, which XLA would fuse with the elementwise operations before them.
+    Sums over targets are computed as matrix products, which take half as long on a CPU as
+    reductions that XLA fuses with the elementwise operations before them.
     """
     chex.assert_rank([value, target], 2, custom_message="value and target are [batch, ...]")
     each = jnp.full(target.shape[1], 1.0 / (target.shape[1] * kappa), value.dtype)

@@ -2,16 +2,15 @@
 
 R2D2 is DQN (dqn.py: double, dueling, n-step, prioritised) with a GRU. It samples sequences of
 successive steps of one environment. The replay buffer stores the recurrent state before each
-sequence. The first `burn_in` steps of a sequence only recompute this state with the current
-weights, without a gradient. Run it with `jaxenvs train ID --algo r2d2`.
+sequence. The first `burn_in` steps of a sequence only recompute the recurrent state with the
+current weights, without a gradient. Run it with `jaxenvs train ID --algo r2d2`.
 
 The network outputs h(Q) instead of Q, with the transform h of Pohlen et al. (2018), which suits
-rewards of any size. The burn-in is computed with the online network and with the target network.
-
-Deliberate differences from the paper: sequences continue over the ends of episodes, where the
-recurrent state is reset as in acting; a truncated episode is bootstrapped from its final
-observation, with the recurrent state of that step; several environments fill the replay buffer. If
-an environment has illegal actions, the greedy action is the best legal action.
+rewards of any size. Online network and target network each compute their own burn-in. Deliberate
+differences from the paper: sequences continue over the ends of episodes, where the recurrent state
+is reset as in acting; a truncated episode is bootstrapped from its final observation, with the
+recurrent state of that step; several environments fill the replay buffer. If an environment has
+illegal actions, the greedy action is the best legal action.
 """
 
 import dataclasses
@@ -83,7 +82,7 @@ class Settings(Memory, QLearning):
     def length(self) -> int:
         """Number of observations of a sequence: `burn_in` + `sequence` + `n_step`.
 
-        The last `n_step` observations have no loss; TD targets bootstrap from their values.
+        The last `n_step` observations have no loss, and serve only to bootstrap TD targets.
         """
         return self.burn_in + self.sequence + self.n_step
 
@@ -113,8 +112,8 @@ class Sequences(NamedTuple):
     reward: Float32[Array, "batch slots"]
     terminated: Bool[Array, "batch slots"]
     truncated: Bool[Array, "batch slots"]
-    # whether a step was made at the slot's observation; False: it is the final observation of a
-    # truncated episode
+    # whether the slot holds a step; False: it holds only an observation, such as the final
+    # observation of a truncated episode
     is_step: Bool[Array, "batch slots"]
     weight: Float32[Array, " batch"]  # importance weight
 
@@ -143,10 +142,9 @@ class Network(RecurrentQ):
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """Return the next recurrent state, logits, and the value of the best legal action.
+        """Return the next recurrent state, the policy's logits, and the best legal action's value.
 
-        The logits are those of the trained policy. The value is Q, even if the network outputs
-        h(Q).
+        The value is in units of Q, even if the network outputs h(Q).
         """
         memory, logits, value = super().think(weights, memory, obs, mask)
         return memory, logits, two_hot.stretched(value) if self.squeeze else value
@@ -157,10 +155,10 @@ network = Network.of
 
 
 def init(learner: Learner[Settings, Network], key: Array) -> Runner:
-    """Return DQN's initial training state with two ring buffers added.
+    """Return DQN's initial training state, with two ring buffers for sequences added.
 
-    For each sequence, the first ring buffer stores the recurrent state before the sequence, and the
-    second stores the sequence's priority.
+    `memories` will store the recurrent state before each sequence, and `priorities` the priority of
+    each sequence.
     """
     settings = learner.settings
     envs, sequences = learner.env.num_envs, settings.slots // settings.period
@@ -186,16 +184,16 @@ def action_values(
 ) -> tuple[Runner, Array]:
     """Apply the network to the runner's observations; return the runner and all action values.
 
-    The runner gets the new recurrent states. Where an environment is at the start of a sequence,
-    its recurrent state before the observation is stored for replay.
+    The returned runner has the next recurrent states. If a sequence begins at an environment's
+    observation, the recurrent state before that observation is stored for replay.
     """
     over_batch = jax.vmap(learner.network.values, in_axes=(None, 0, 0))
     memory, values = over_batch(runner.weights, runner.memory, runner.obs)
     written, period = runner.replay_buffer.written, learner.settings.period
     memories = store_memory(runner.memories, runner.memory, written, period)
-    # A sequence may begin in the next slot, so store the state after this step too. If this step
-    # truncates the episode, the next slot holds the final observation, and no later step stores a
-    # state for it. Otherwise, the next step stores the state before that slot again.
+    # A sequence may begin in the next slot, so also store the state after this step for that slot.
+    # If this step truncates the episode, the next slot holds the final observation, and no later
+    # call stores a state for it. Otherwise, the next call stores the state again.
     memories = store_memory(memories, memory, written + 1, period)
     return runner._replace(memory=memory, memories=memories), values
 
@@ -205,8 +203,7 @@ def store_memory(
 ) -> PyTree[Array]:
     """Store `memory`, the recurrent state before slot `count`, if a sequence begins in that slot.
 
-    `count` is the number of slots that an environment had written, since the start of the run,
-    before the slot.
+    `count` (one entry per environment) numbers slots from 0 at the start of the run.
     """
     every = jnp.arange(len(count), dtype=jnp.int32)
 
@@ -245,8 +242,8 @@ def sequences_at(
 ) -> Sequences:
     """Read a batch of sequences of successive slots from the replay buffer.
 
-    Item b of the batch is the sequence with index `number[b]` of environment `env[b]`. The sequence
-    with index i begins in slot i * `period`. All importance weights are 1.
+    Item b of the batch is sequence `number[b]` of environment `env[b]`, which begins in slot
+    `number[b]` * `period`. All importance weights are 1.
     """
     chex.assert_equal_shape([env, number], custom_message="env and number, [batch]")
     ahead = jnp.arange(settings.length, dtype=jnp.int32)
@@ -268,8 +265,8 @@ def unroll(
 ) -> Float32[Array, "batch steps actions"]:
     """Return the network's outputs, one per action, for the observations after the burn-in."""
     network, count = learner.network, learner.settings.burn_in
-    # Reset the recurrent state after a termination, and after the final observation of a truncated
-    # episode, which has a separate slot where `is_step` is False.
+    # The recurrent state is reset after a termination, and after a slot where `is_step` is False,
+    # which holds the final observation of a truncated episode.
     done = sequences.terminated | ~sequences.is_step
 
     def values(memory: PyTree[Array], *rows: PyTree[Array]) -> Array:
@@ -290,8 +287,8 @@ def loss(
 ) -> Loss:
     """Return half the mean squared TD error of a batch of sequences, and metrics.
 
-    The metric `error` is the error of each sequence, from which its priority is computed.
-    `target_values` are the outputs of the target network.
+    `target_values` are the outputs of the target network. The metric `error` has one number per
+    sequence, a mix of its largest and its mean absolute TD error, for its priority.
     """
     settings = learner.settings
     values = unroll(learner, weights, sequences)
@@ -317,8 +314,9 @@ def td_target(
 ) -> Float32[Array, "batch learned"]:
     """Return the n-step TD targets h(reward + discount * h^-1(value)), for steps with a loss.
 
-    `values` are the outputs of the online network, which chooses the actions if the setting
-    `double` is on. `target_values` are the outputs of the target network.
+    `target_values` are the outputs of the target network, and `values` those of the online network.
+    The online network selects the next actions if the setting `double` is on, else the target
+    network.
     """
     squeezed, stretched = scales(settings)
     mask = jax.tree.map(lambda leaf: leaf[:, settings.burn_in :], sequences.mask)

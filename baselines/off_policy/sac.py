@@ -58,7 +58,7 @@ class Draws(NamedTuple):
 
 
 class Objective(NamedTuple):
-    """TD target and losses of a learner: the functions in which SAC and TQC differ."""
+    """TD target and losses of a learner: the functions that differ between SAC and TQC."""
 
     # Function (learner, learned, batch, noise) -> TD targets of the critics.
     td_target: Callable[..., Any]

@@ -60,9 +60,9 @@ network = functools.partial(actor_critic_networks.network, has_chance=False)
 
 
 def init(learner: Learner[Settings, Actor], key: Array) -> Runner:
-    """Return the initial training state, with target networks of the actor and the critics.
+    """Return the initial training state, with target networks for the actor and the critics.
 
-    The target networks have the same weights as the online networks.
+    Each target network starts with the weights of its online network.
     """
     runner = actor_critic.begin(learner, key)
     target = {"weights": jax.tree.map(jnp.copy, runner.weights), "critic": runner.target}
@@ -84,8 +84,8 @@ def noisy(
 ) -> Array:
     """Add noise to actions, and clip the result to the bounds of the action space.
 
-    The standard normal `noise` is multiplied by `scale` and clipped to [-`limit`, `limit`]. The
-    units of `scale` and `limit` are half the action range.
+    The noise is the standard normal `noise` times `scale`, clipped to [-`limit`, `limit`]. `scale`
+    and `limit` are in units of half the action range.
     """
     policy: Any = learner.policy
     noise = jnp.clip(scale * noise.reshape(action.shape), -limit, limit)
@@ -102,9 +102,9 @@ def draw(learner: Learner[Settings, Actor], key: Array) -> Draws:
 def gradient_step(
     learner: Learner[Settings, Actor], learned: Learned, batch: Batch, draws: Draws
 ) -> tuple[Learned, dict[str, Array]]:
-    """Take one gradient step: update the critics; return the new `Learned` and metrics.
+    """Take a gradient step on the critics; return the new `Learned` and metrics.
 
-    Every `actor_every`-th gradient step also updates the actor and the target networks.
+    Every `actor_every`-th call also updates the actor and the target networks.
     """
     target = td_target(learner, learned, batch, draws.next)
     step = functools.partial(actor_critic.descend, learner)

@@ -1,9 +1,9 @@
 """TQC (Kuznetsov et al., 2020): SAC with quantile critics whose highest quantiles are dropped.
 
-The TD target pools the quantiles of all critics and drops the highest of them, `dropped` for each
-critic. Dropping quantiles limits overestimation. The number of dropped quantiles is a finer control
-than SAC's minimum over critics. The actor maximises the mean of all quantiles. Everything else is
-as in SAC (sac.py). Run it with `jaxenvs train ID --algo tqc`.
+The TD target pools the quantiles of all critics and drops the highest of them, `dropped` times the
+number of critics. This limits overestimation, and can be tuned more finely than SAC's minimum over
+critics. The actor maximises the mean of all quantiles. Everything else is as in SAC (sac.py). Run
+it with `jaxenvs train ID --algo tqc`.
 """
 
 import dataclasses
@@ -64,9 +64,10 @@ class Target(NamedTuple):
 def td_target(
     learner: Learner[Settings, Actor], learned: Learned, batch: Batch, noise: Noise
 ) -> Target:
-    """Return r + gamma (z - alpha log pi(a'|s')) for each z of the critics' pooled quantiles.
+    """Return the TD targets, one for each of the critics' pooled quantiles z.
 
-    The highest of these targets are dropped, see `truncate`.
+    A target is r + gamma (z - alpha log pi(a'|s')). The highest targets get weight 0, see
+    `truncate`.
     """
     settings = learner.settings
     action, log_prob = actor_critic.sample_actions(
@@ -81,14 +82,14 @@ def td_target(
 def truncate(quantiles: Float32[Array, "critics batch quantiles"], dropped: int) -> Target:
     """Pool the quantiles of all critics; the highest `dropped` * critics of them get weight 0.
 
-    `top_k` finds these highest quantiles, because sorting all quantiles would take a third of a
+    The highest quantiles are selected with `top_k`: sorting all quantiles would take a third of a
     gradient step's time on a CPU.
     """
     critics, batch, count = quantiles.shape
     pool = quantiles.swapaxes(0, 1).reshape(batch, critics * count)
     _, highest = jax.lax.top_k(pool, critics * dropped)
-    # Scatter zeros into the arrays instead of multiplying them by a mask. XLA would fuse the
-    # computation of a mask into the loss, and repeat it for each pair of quantiles.
+    # Zeros are scattered into the arrays. If the arrays were multiplied by a mask instead, XLA
+    # would fuse the computation of the mask into the loss and repeat it for each pair of quantiles.
     left_out = jnp.arange(batch, dtype=jnp.int32)[:, None], highest
     share = jnp.full_like(pool, count / (count - dropped)).at[left_out].set(0.0)
     return Target(pool.at[left_out].set(0.0), share)

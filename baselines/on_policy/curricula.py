@@ -1,8 +1,9 @@
 """Shared code of the learners with a curriculum over levels (plr.py, sfl.py).
 
-An update begins new episodes in chosen levels, one level for each environment, and collects a
-rollout. An environment whose episode ends begins again in the same level, as in jaxued. The policy
-learns by PPO (ppo.py) if the setting `memory` is 0, else by recurrent PPO (ppo_rnn.py).
+An update begins a new episode in every environment, in a level that the curriculum chooses, and
+collects a rollout. After the end of an episode, the environment begins again in the same level, as
+in jaxued. The policy learns by PPO (ppo.py) if the setting `memory` is 0, else by recurrent PPO
+(ppo_rnn.py).
 """
 
 import dataclasses
@@ -27,7 +28,8 @@ from ..core.rollouts import Rollout, Runner
 from ..networks.policies import ActorCritic
 from . import ppo, ppo_rnn
 
-PLAN = 0x91A7  # folded into a run's random key, to choose the levels of an update
+# constant folded into a run's random key, to get the key with which an update's levels are chosen
+PLAN = 0x91A7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Play(NamedTuple):
 
 
 def network(env: Env, **given: Any) -> Any:
-    """Return the network of recurrent PPO, or of PPO if `memory` is 0."""
+    """Return the network of recurrent PPO or, if `memory` is 0, the network of PPO."""
     if given.get("memory"):
         return ppo_rnn.network(env, **given)
     left_out = ("memory", "neighbours")
@@ -86,7 +88,7 @@ def network(env: Env, **given: Any) -> Any:
 
 
 def training_env(env: Env, settings: OverLevels) -> GivenLevel:
-    """Return the environment in which a curriculum trains: its params hold the level."""
+    """Return the environment in which a curriculum trains; its params contain the level to play."""
     return GivenLevel(env=wrapped(env, vars(settings)))
 
 
@@ -98,8 +100,8 @@ def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
 def check_env(learner: Learner[Any], steps: int, name: str) -> None:
     """Raise `ValueError` if the environment or network does not fit a curriculum.
 
-    An episode must be able to end within `steps`, the value of the setting `name`. Episodes must
-    not all begin in the same level. A recurrent network of the user needs a `memory` above 0.
+    The environment must have more than one level, and its time limit must be at most `steps`, the
+    value of the setting `name`. A user's recurrent network needs the setting `memory` above 0.
     """
     env = learner.env.env
     if not jax.tree.leaves(env.level_shape):
@@ -118,7 +120,10 @@ def check_env(learner: Learner[Any], steps: int, name: str) -> None:
 
 
 def check_success(learner: Learner[Any], what: str) -> None:
-    """Raise `ValueError` if the environment does not define success, which `what` needs."""
+    """Raise `ValueError` if the environment does not define success.
+
+    `what` names the learner or setting that needs success, for the message.
+    """
     env = learner.env.env
     if not defines_success(env):
         raise ValueError(
@@ -130,8 +135,7 @@ def check_success(learner: Learner[Any], what: str) -> None:
 def next_update(learner: Learner[Any], runner: Runner) -> tuple[Runner, Array, Array, Array]:
     """Begin an update; return the runner and keys for choosing levels, acting and learning.
 
-    The key for choosing levels is equal on all devices; the key for acting may differ between
-    devices.
+    All devices get the same key for choosing levels; their keys for acting may differ.
     """
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     key_plan = jax.random.fold_in(jax.random.wrap_key_data(runner.key), PLAN)
@@ -141,7 +145,7 @@ def next_update(learner: Learner[Any], runner: Runner) -> tuple[Runner, Array, A
 def begin_levels(
     learner: Learner[Any], runner: Runner, key: Array, levels: PyTree[Array]
 ) -> Runner:
-    """Begin a new episode in every environment, each in its level of `levels`."""
+    """Begin a new episode in each environment; environment i plays level i of `levels`."""
     params, envs = learner.env.env.params_for(levels), learner.env.num_envs
     obs, world = learner.env.reset(key, params)
     memory = learner.network.begin()
@@ -159,7 +163,7 @@ def begin_levels(
 def play(
     learner: Learner[Any], runner: Runner, key: Array, levels: PyTree[Array]
 ) -> tuple[Runner, Play]:
-    """Begin a new episode in each environment's level, and collect a rollout."""
+    """Begin a new episode in each environment, in its level of `levels`, and collect a rollout."""
     key_begin, key_act = jax.random.split(key)
     runner = begin_levels(learner, runner, key_begin, levels)
     memory = runner.memory
@@ -185,9 +189,10 @@ def count_wins(
 def tried(
     learner: Learner[Any], runner: Runner, key: Array, levels: PyTree[Array], steps: int
 ) -> level_scores.Episodes:
-    """Return results of the episodes that the policy finishes in each level within `steps` steps.
+    """Play each level for `steps` steps; return results of the episodes that end in this time.
 
-    No rollout is stored, so `steps` may be large.
+    If no episode of a level ends, its return is that of the unfinished episode so far. No rollout
+    is stored, so `steps` may be large.
     """
     key_begin, key_act = jax.random.split(key)
     runner = begin_levels(learner, runner, key_begin, levels)
@@ -218,7 +223,7 @@ def tried(
 
 
 def begin(learner: Learner[Any], key: Array, slots: int) -> tuple[Runner, LevelBuffer]:
-    """Return the initial training state, in new levels, and an empty buffer of `slots` slots."""
+    """Return the initial training state, with newly drawn levels, and an empty level buffer."""
     env, envs = learner.env.env, learner.env.num_envs
     levels = new_levels(env, learner.devices.local_key(jax.random.fold_in(key, PLAN)), envs)
     runner = Runner(**rollouts.begin(learner, key, env.params_for(levels)))
@@ -228,9 +233,9 @@ def begin(learner: Learner[Any], key: Array, slots: int) -> tuple[Runner, LevelB
 
 
 def optima(learner: Learner[Any], levels: PyTree[Array]) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Return the least number of steps to solve each level, and the return of that solution.
+    """Return the least number of steps that solves each level, and the return of that solution.
 
-    If the environment cannot compute them inside the compiled program, both are ().
+    Return () twice if the environment cannot compute them inside the compiled program.
     """
     env = learner.env.env
     if not has_optima(env):
@@ -250,7 +255,7 @@ def learn_where(
 ) -> tuple[Runner, dict[str, Array]]:
     """If `trains`, learn from a rollout; return the runner and the losses.
 
-    If `trains` is False, the losses are marked as unknown, see core/metrics.py.
+    Otherwise, return the runner unchanged and losses marked as unknown, see core/metrics.py.
     """
 
     def learned() -> tuple[PyTree, PyTree, dict[str, Array]]:
@@ -296,7 +301,7 @@ def gathered(learner: Learner[Any], tree: PyTree[Array]) -> PyTree[Array]:
 
 
 def own_rows(learner: Learner[Any], rows: Array) -> Array:
-    """Return the entries of `rows` for this device's environments; `rows` covers all devices."""
+    """Return the part of `rows`, an array for the environments of all devices, for this device."""
     envs = learner.env.num_envs
     return jax.lax.dynamic_slice_in_dim(rows, learner.devices.index * envs, envs)
 
@@ -304,10 +309,10 @@ def own_rows(learner: Learner[Any], rows: Array) -> Array:
 def buffer_metrics(learner: Learner[Any], buffer: LevelBuffer) -> dict[str, Array]:
     """Return metrics of the levels in a buffer.
 
-    `score_success` and `score_regret` are Pearson correlations of a level's score with its success
-    rate and its regret. The regret is the return of the shortest plan, computed with full
-    information, minus the policy's mean return. Levels count as unsolvable if no plan succeeds
-    within the time limit.
+    `score_success` is Pearson's correlation of the levels' scores with their success rates, and
+    `score_regret` with their regrets. The regret of a level is the return of the shortest plan,
+    computed with full information, minus the policy's mean return. A level counts as unsolvable if
+    no plan succeeds within the time limit.
     """
     filled, played = buffer.filled, buffer.played
     found = {"buffer_filled": filled.mean(dtype=jnp.float32)}
@@ -333,7 +338,10 @@ def _known(name: str, value: Array, known: Array) -> dict[str, Array]:
 def _correlation(
     mask: Bool[Array, " n"], a: Float32[Array, " n"], b: Float32[Array, " n"]
 ) -> tuple[Float32[Array, ""], Bool[Array, ""]]:
-    """Return Pearson's correlation of `a` and `b` where `mask` is True, and if it is defined."""
+    """Return Pearson's correlation of `a` and `b` over the entries where `mask` is True.
+
+    Also return whether the correlation is defined: if `a` or `b` is constant, it is not.
+    """
     weight = mask.astype(jnp.float32) / jnp.maximum(mask.sum(), 1).astype(jnp.float32)
     a, b = (jnp.where(mask, each - (weight * each).sum(), 0.0) for each in (a, b))
     spread = jnp.sqrt((weight * a * a).sum() * (weight * b * b).sum())

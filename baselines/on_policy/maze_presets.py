@@ -2,14 +2,14 @@
 
 from ..core.preset import MAZES, rows
 
-# Settings for tasks whose only reward is at the goal. Most early rollouts contain no reward, so
-# advantages need a lower bound for the standard deviation that normalises them (see
-# `advantage_floor` in ppo.py).
+# Settings for tasks whose only reward is at the goal. In early rollouts without reward, advantages
+# are small errors. A lower bound of the standard deviation by which advantages are divided keeps
+# them small (see `advantage_floor` in ppo.py).
 RARE_REWARD = {"advantage_floor": 0.05, "entropy": 0.004}
 
-# The standard experiment on mazes: 30,000 updates with minimax's settings (Jiang et al., 2023,
-# commit d053054; a GRU instead of an LSTM, no 3 x 3 convolution). SFL has the settings of
-# Rutherford et al. (2024, commit 8b14e2e), with the same number of steps.
+# Settings of the standard experiment on mazes: those of minimax (Jiang et al., 2023, commit
+# d053054), for 30,000 updates, but with a GRU instead of an LSTM and without a 3 x 3 convolution.
+# SFL has the settings of Rutherford et al. (2024, commit 8b14e2e), with the same number of steps.
 STANDARD = {
     "total_steps": 245_760_000,
     "num_envs": 32,

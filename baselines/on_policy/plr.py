@@ -1,11 +1,12 @@
 """Prioritised level replay (Jiang et al., 2021), robust PLR and ACCEL (Parker-Holder et al., 2022).
 
-A buffer keeps the levels with the highest scores (core/level_scores.py). An update plays new levels
-or, with probability `replay_prob` once replays have begun (see `fill`), levels from the buffer;
-core/level_buffer.py defines their probabilities. Robust PLR learns from replayed levels only. With
-`edits`, the update after each replay plays the replayed levels with random edits (ACCEL); edited
-levels with high scores enter the buffer, too. The policy learns by PPO, or by recurrent PPO
-(default). Run it with `jaxenvs train ID --algo plr`.
+A buffer keeps the levels with the highest scores (core/level_scores.py). Each update plays either
+new levels or levels from the buffer. After a first phase with new levels only (see `fill`), the
+buffer is chosen with probability `replay_prob`; core/level_buffer.py defines the probability of
+each of its levels. Robust PLR learns from replayed levels only. With `edits`, the update after each
+replay plays the replayed levels with random edits (ACCEL); edited levels with high scores enter the
+buffer, too. The policy learns by PPO, or by recurrent PPO (default). Run it with `jaxenvs train ID
+--algo plr`.
 
 Deliberate differences from jaxued: levels of a batch enter the buffer together; all replayed levels
 are edited; a level's learnability counts the episodes of one rollout. The steps of all updates
@@ -82,7 +83,7 @@ network, training_env, wrapped = curricula.network, curricula.training_env, curr
 def check(learner: PLRLearner, seeds: int, episodes: int) -> None:
     """Raise `ValueError` if the environment does not support the settings `score` and `edits`.
 
-    Also raise it if a robust run ends before its first replay, because it would not learn.
+    A robust run must also be long enough for a replay, because it learns only from replays.
     """
     settings, env = learner.settings, learner.env.env
     curricula.check_env(learner, settings.rollout_steps, "rollout_steps")
@@ -106,8 +107,8 @@ def check(learner: PLRLearner, seeds: int, episodes: int) -> None:
 def first_replay(learner: PLRLearner) -> int:
     """Return the number of updates with new levels before the first replay.
 
-    The number depends on the levels played, not on the filled slots of the buffer: where levels
-    repeat, the buffer may never fill.
+    In this number of updates, `fill` * `buffer` new levels are played. Equal levels count each
+    time, because the buffer might never fill if levels repeat.
     """
     settings, envs = learner.settings, learner.env.num_envs * learner.devices.count
     return max(1, math.ceil(settings.fill * settings.buffer / envs))
@@ -154,10 +155,10 @@ def update(learner: PLRLearner, runner: Runner) -> tuple[Runner, dict[str, Array
 
 
 def planned(learner: PLRLearner, plan: Plan, key: Array) -> Plan:
-    """Return the plan after choosing what this update plays: new, replayed or edited levels.
+    """Choose what this update plays (new, replayed or edited levels); return the plan.
 
-    For replays, the plan also gets newly drawn slots of the buffer. If `edits` is not 0, the update
-    after a replay plays edits of the levels that were replayed.
+    For a replay, `rows` of the plan are newly drawn slots of the buffer. If `edits` is not 0, the
+    update after a replay plays the replayed levels with random edits.
     """
     settings = learner.settings
     key_kind, key_rows = jax.random.split(key)

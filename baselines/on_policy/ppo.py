@@ -8,10 +8,12 @@ their global norm, a learning rate annealed to zero, and advantages normalised p
 Deliberate differences: a truncated episode is bootstrapped from its final observation; the value
 loss is clipped only if `value_clip` is not 0; observations are stored as the environment returns
 them. Continuous actions are sampled from a Gaussian and squashed by tanh instead of clipped, see
-jaxenvs/core/distributions.py. Advantages are divided by their standard deviation, or by
-`advantage_floor` if it is larger than the standard deviation. In a rollout without reward,
-advantages are nothing but errors of the value function. Without the floor, normalisation would
-scale them up to the size of a success, and the resulting updates would undo exploration.
+jaxenvs/core/distributions.py.
+
+Advantages are divided by their standard deviation, but at least by `advantage_floor`. This floor
+matters in rollouts without reward, whose advantages are nothing but errors of the value function.
+Without the floor, normalisation would scale these errors up to the size of a success, and the
+resulting updates would undo exploration.
 """
 
 import dataclasses
@@ -90,7 +92,7 @@ def choose(learner: Learner, runner: Any, key: Array, mask: Mask) -> Chosen:
 def targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Rollout, Array, Array]:
     """Return the rollout, its advantages (GAE) and its value targets.
 
-    The observations of `runner`, the training state after the rollout, give the bootstrap values.
+    `runner` is the training state after the rollout; its observations give the bootstrap values.
     """
     settings = learner.settings
     *_, last_value = rollouts.think(learner, runner, None)  # values do not depend on the mask
@@ -101,7 +103,7 @@ def targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Rollo
 def scaled_targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Any, Any]:
     """Return the runner and the result of `targets`.
 
-    If the setting `target_scaling` is on, values and value targets are standardised.
+    With the setting `target_scaling`, the values and value targets in this result are standardised.
     """
     return target_scaling.scale_targets(learner, runner, targets(learner, runner, rollout))
 
@@ -117,8 +119,8 @@ def learn(
 ) -> tuple[Any, dict[str, Array]]:
     """Take `epochs` * `minibatches` gradient steps on a batch; return the runner and mean losses.
 
-    `batch` is the result of `targets`, rearranged so that its first axis indexes the items that are
-    shuffled into minibatches: single steps, or sequences.
+    `batch` is the result of `targets`, but its first axis indexes items: single steps, or
+    sequences. The items are shuffled into minibatches.
     """
     orders = minibatches.shuffled_items(learner.settings, batch, key)
     scales = normalisers(learner, batch, orders)
@@ -128,9 +130,9 @@ def learn(
 def normalisers(
     learner: Learner[Any], batch: tuple[Any, ...], orders: Int32[Array, "minibatches items"]
 ) -> tuple[Array, Array]:
-    """Return the mean and the standard deviation of each minibatch's advantages, over all devices.
+    """Return mean and standard deviation of each minibatch's advantages, over all devices.
 
-    `orders` are the indices of each minibatch's items. The standard deviation is at least
+    `orders` has the indices of each minibatch's items. The standard deviation is at least
     `advantage_floor`.
     """
     mean, variance = learner.devices.moments(minibatches.take(batch[1], orders))
@@ -149,8 +151,8 @@ def loss(
 ) -> tuple[Array, dict[str, Array]]:
     """Return the loss of a minibatch: clipped policy loss, value loss and entropy bonus.
 
-    Advantages are normalised by `mean` (a scalar, or one value per item) and `std`, which were
-    computed over all devices. `unroll` returns logits and values for the minibatch.
+    Advantages are normalised by their `mean` (a scalar, or one value per item) and standard
+    deviation `std` over all devices. `unroll` returns logits and values for the minibatch.
     """
     settings, policy = learner.settings, learner.policy
     outputs, value = unroll(learner, weights, rollout)
@@ -180,8 +182,8 @@ def loss(
 def value_errors(value: Array, before: Array, target: Array, limit: float) -> Array:
     """Return the squared errors of the values, with value clipping if `limit` is not 0.
 
-    `before` are the values that the rollout stored. Clipping takes away the gradient of a value
-    that has already moved from `before` towards its target by `limit` or more.
+    `before` has the values that the rollout stored. With clipping, a value that is already `limit`
+    or more closer to its target than in `before` gets no gradient.
     """
     errors = jnp.square(value - target)
     if not limit:

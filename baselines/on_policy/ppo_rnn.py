@@ -1,9 +1,9 @@
 """Recurrent PPO: PPO with a GRU (Cho et al., 2014) over the observations of an episode.
 
 It is PPO (ppo.py) with minibatches of whole sequences. A rollout stores the recurrent state before
-its first step. Every gradient step unrolls the network with its current weights from this stored
-state, and resets the recurrent state at the ends of episodes. Run it with
-`jaxenvs train ID --algo ppo-rnn`.
+its first step. Every gradient step unrolls the network with the current weights, beginning with the
+stored state, and resets the recurrent state at the ends of episodes. Run it with `jaxenvs train ID
+--algo ppo-rnn`.
 
 Deliberate difference from common practice: a truncated episode is bootstrapped with the value of
 its final observation, computed with the recurrent state of that step.
@@ -88,9 +88,8 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; return the new training state and metrics.
 
-    Learners that build on recurrent PPO may pass other functions for choosing actions and for the
-    loss. Episode metrics are computed from the rollout `counted(rollout)`; the function `counted`
-    can leave out episodes.
+    Learners that build on recurrent PPO pass other functions `choose` (actions) and `loss`. Episode
+    metrics are computed from `counted(rollout)`, so the function `counted` can leave out episodes.
     """
     memory = runner.memory
     runner, key_act, key_learn = rollouts.next_update(learner, runner)

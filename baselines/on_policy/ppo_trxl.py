@@ -1,10 +1,11 @@
 """PPO with a gated transformer, GTrXL (Parisotto et al., 2020), over the steps of an episode.
 
-It is recurrent PPO (ppo_rnn.py) with the network of gtrxl.py. A rollout stores the recurrent state
-(the inputs of each layer at earlier steps) before its first step. Each gradient step processes all
-steps of a sequence at once: a step attends to the stored inputs and to earlier steps of the
-rollout. Run it with `jaxenvs train ID --algo ppo-trxl`. Deliberate difference from the paper: the
-learner is PPO instead of V-MPO.
+It is recurrent PPO (ppo_rnn.py) with the network of gtrxl.py. The recurrent state contains the
+inputs of each layer at the latest steps. A rollout stores the recurrent state before its first
+step. Each gradient step processes all steps of a sequence at once: a step attends to the stored
+inputs and to earlier steps of the rollout. Run it with `jaxenvs train ID --algo ppo-trxl`.
+
+Deliberate difference from the paper: the learner is PPO instead of V-MPO.
 """
 
 import dataclasses

@@ -88,9 +88,9 @@ def choose(
     mask: Mask,
     epsilon: Array,
 ) -> Chosen:
-    """Choose epsilon-greedy actions; also return the value of the best legal action.
+    """Choose epsilon-greedy actions.
 
-    `Chosen` describes the result.
+    The result (see `Chosen`) includes the value of the best legal action.
     """
     over_batch = jax.vmap(learner.network.values, in_axes=(None, 0, 0))
     memory, values = over_batch(runner.weights, runner.memory, runner.obs)

@@ -1,12 +1,13 @@
 """Recurrent PQN: Q-learning on rollouts with a GRU (Gallici et al., 2024; Cho et al., 2014).
 
 It is PQN (pqn.py) with minibatches of whole sequences, as in recurrent PPO (ppo_rnn.py). A rollout
-stores the recurrent state before its first step. Every gradient step unrolls the network from this
-stored state, and resets the recurrent state at the ends of episodes. Run it with
-`jaxenvs train ID --algo pqn-rnn`.
+stores the recurrent state before its first step. Every gradient step unrolls the network, beginning
+with the stored state, and resets the recurrent state at the ends of episodes. Run it with `jaxenvs
+train ID --algo pqn-rnn`.
 
-Deliberate difference from the authors' code: the stored recurrent state is used as it is. The
-authors first recompute it by unrolling the current network over steps of the previous rollout.
+Deliberate difference from the authors' code: the stored recurrent state comes from the network that
+acted. The authors recompute it with the current network, by unrolling steps of the previous rollout
+first.
 """
 
 import dataclasses

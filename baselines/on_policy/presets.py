@@ -18,13 +18,13 @@ from ..core.preset import (
 )
 from .maze_presets import CURRICULA, RARE_REWARD
 
-# PQN's settings for tasks whose only reward is at the goal. PQN learns action values, and a reward
-# must propagate back over many steps, so lambda is larger than by default.
+# PQN's settings for tasks whose only reward is at the goal. Lambda is larger than by default,
+# because the reward must propagate back over many steps to the action values.
 RARE_REWARD_BY_VALUES = {"gae_lambda": 0.9, "learning_rate": 2.5e-4, "epochs": 2, "minibatches": 16}
 RARE_REWARD_BY_SEQUENCES = {**RARE_REWARD_BY_VALUES, "minibatches": 8}
 
-# Settings for tasks in which a key and a door, or a long path, separate the agent from its only
-# reward. An untrained policy needs hundreds of steps to reach this reward.
+# Settings for tasks in which the only reward is far: behind a key and a door, or at the end of a
+# long path. An untrained policy needs hundreds of steps to reach the reward.
 FAR_REWARD = {
     "rollout_steps": 256,
     "learning_rate": 5e-4,
@@ -32,11 +32,11 @@ FAR_REWARD = {
     "gae_lambda": 0.98,
     "hidden": (128,),
 }
-# These settings, applied on top of FAR_REWARD, make updates smaller and more frequent. An update
-# takes a fifth of the time of an update with FAR_REWARD alone.
+# Settings to apply on top of FAR_REWARD. Updates become smaller and more frequent: one takes a
+# fifth of the time of an update with FAR_REWARD alone.
 SHORT_UPDATES = {"num_envs": 32, "epochs": 2, "embed": 4, "learning_rate": 1e-3}
-# A rollout with these settings has a quarter of the steps of a rollout with SHORT_UPDATES, so that
-# the policy learns sooner from its first success.
+# With these settings, a rollout has a quarter of the steps of a rollout with SHORT_UPDATES. The
+# policy thus learns sooner from its first success.
 SHORTEST_UPDATES = {**SHORT_UPDATES, "num_envs": 16, "rollout_steps": 128, "minibatches": 4}
 FAR = (
     r"Grid-(DoorKey-(6x6|8x8|16x16)|SimpleCrossing.*|(Blocked)?Unlock(Pickup)?|LockedRoom"
@@ -44,8 +44,8 @@ FAR = (
     r"|BabyAI-((Blocked)?Unlock.*|KeyInBox|KeyCorridor.*|FindObj.*|PickupAbove)-v\d+"
 )
 
-# Settings for tasks in which the network reads a mission. To find the object that the mission
-# names, the network uses learned embeddings of cells, here of size 16.
+# Settings for tasks with a mission that names an object. Learned embeddings of cells, here of size
+# 16, help the network to find the object.
 MISSION = {"embed": 16}
 
 # Settings for tasks in which random play finds no reward. Updates are small, and observations that
@@ -60,17 +60,17 @@ NOVELTY = {
 }
 
 # Settings for Grid-Memory. At the start, the agent faces away from the object that it must
-# remember. Before a recurrent network can make use of the object, an exploration bonus must teach
-# the agent to look back. A recurrent state of size 64 learns sooner than one of size 128.
+# remember. An exploration bonus teaches the agent to look back, which it must do before a recurrent
+# network can learn to use the object. A recurrent state of size 64 learns sooner than one of size
+# 128.
 LOOK_BACK = {"bonus": 0.1, "novelty": "noveld", "gamma": 0.995, "memory": 64, "embed": 4}
-# Settings of a transformer for Grid-Memory. To learn to look back, a transformer needs a larger
-# bonus than the recurrent network of LOOK_BACK. With a bonus coefficient of 0.1, the agents of two
-# seeds walked straight to the fork without looking back.
+# Settings of a transformer for Grid-Memory. The bonus is larger than in LOOK_BACK, which is for a
+# recurrent network. With a bonus coefficient of 0.1, the transformers of two seeds did not learn to
+# look back, and walked straight to the fork.
 LOOK_BACK_BY_ATTENTION = {"bonus": 0.2, "memory": 32, "depth": 1}
 
-# Settings for Craft's open world, which gives rewards throughout an episode, for gathering and
-# making many things. A short run can only learn to reach the next reward, so later rewards are
-# discounted strongly.
+# Settings for Craft's open world. Rewards come throughout an episode, for gathering and making many
+# things. A short run can only learn to reach the next reward, so the discount is strong.
 OPEN_WORLD = {
     "rollout_steps": 64,
     "learning_rate": 4.5e-4,
@@ -103,9 +103,10 @@ OPEN_WORLD_BY_VALUES = {
 }
 
 # Settings for GPUs, which run fastest with many environments, few large minibatches and small
-# activations. With fewer gradient steps per environment step, a run needs more environment steps.
-# These settings were not tuned, because no GPU was available. With `chunk`, a call of the compiled
-# program lasts about a tenth of a second, so that the time to launch the program matters little.
+# activations. There are fewer gradient steps per environment step, so a run needs more environment
+# steps. `chunk` is chosen such that a call of the compiled program lasts about a tenth of a second;
+# the time to launch it then matters little. These settings were not tuned, because no GPU was
+# available.
 GPU = {
     "total_steps": 100_000_000,
     "num_envs": 8192,
@@ -129,8 +130,8 @@ OPEN_WORLD_GPU = {
     "unroll": 1,
 }
 
-# Settings of recurrent PPO for Craft on GPUs. Rollouts have more steps and fewer environments,
-# because a recurrent network learns from longer sequences.
+# Settings of recurrent PPO for Craft on GPUs. A recurrent network learns from longer sequences, so
+# rollouts have more steps, in fewer environments.
 OPEN_WORLD_GPU_BY_MEMORY = {
     **OPEN_WORLD_GPU,
     "num_envs": 1024,
@@ -149,8 +150,9 @@ OPEN_WORLD_GPU_BY_MEMORY = {
 CLASSIC = {"num_envs": 16, "rollout_steps": 64, "hidden": (64, 64), "chunk": 8}
 
 # Settings for CartPole. Every step has a reward, so values are near a hundred, and the value loss
-# is large. Actor and critic are one network, whose gradient is clipped to a maximal norm. With the
-# default weight, the value loss would therefore leave almost nothing of the policy's gradient.
+# is large. Policy and value share one network, whose gradient is clipped by its norm. The value
+# loss therefore has a small weight; with the default weight, the clipped gradient would contain
+# almost nothing of the policy's gradient.
 BALANCE = {**CLASSIC, "total_steps": 250_000, "value_weight": 0.01, "entropy": 0.0}
 
 # Settings for Acrobot and MountainCar. Every step has a cost until the goal, which random play
@@ -177,8 +179,8 @@ TORQUE = {
     "reward_scaling": True,
 }
 
-# Settings for MountainCarContinuous. The only reward is at the flag, and force has a cost. Until
-# the agent has found the flag, it gets the highest return by staying at the bottom.
+# Settings for MountainCarContinuous. The only reward is at the flag, and force has a cost. An agent
+# that has not found the flag yet does best by staying at the bottom without force.
 FORCE = {
     **CLASSIC,
     "total_steps": 250_000,
@@ -199,16 +201,16 @@ SMALL_PUZZLE = {
     "embed": 0,
 }
 
-# Settings for PuzzleScript. Only a win has a reward, and a game may have a few levels or many.
+# Settings for PuzzleScript. Only a win has a reward. The number of levels differs between games.
 PUZZLESCRIPT = {
     "rollout_steps": 64,
     "advantage_floor": 0.05,
     "embed": 16,
 }
 
-# Settings of RL² for XLand. For runs on a CPU, small networks, many gradient steps and the use of
-# the true task in training pay off. RULE_WORLDS_GPU, for the preset `gpu`, has the settings of
-# XLand-MiniGrid's RL², whose trials have 12,800 steps.
+# Settings of RL² for XLand, for runs on a CPU, where small networks, many gradient steps and the
+# use of the true task in training pay off. RULE_WORLDS_GPU, for the preset `gpu`, has the settings
+# of XLand-MiniGrid's RL², whose trials have 12,800 steps.
 RULE_WORLDS = {
     "task_set": "trivial-21k",
     "total_steps": 10_000_000,

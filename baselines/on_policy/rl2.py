@@ -13,9 +13,9 @@ at different times of their trials, so that no batch consists of first episodes 
 Two settings use the true task in training, but never in the evaluation; with both at 0, the learner
 is plain RL². `task_loss` trains the recurrent state to predict the goal and the object that the
 agent holds (Humplik et al., 2019, "Meta reinforcement learning as task inference"). `told` is the
-fraction of environments whose policy receives the true goal instead of its prediction. In these
-environments the policy soon learns to reach goals, and the others profit, because all use the same
-weights. The fraction falls to 0 over the run, and metrics leave these environments out.
+fraction of environments whose policy receives the true goal instead of its prediction. There the
+policy soon learns to reach goals. This helps in all environments, because all use the same weights.
+The fraction falls to 0 over the run, and metrics leave out the environments with a true goal.
 """
 
 import dataclasses
@@ -97,16 +97,16 @@ network = TaskMemory.of
 def training_env(env: Env, settings: Settings) -> Env:
     """Return the environment in which RL² trains: trials of the training tasks.
 
-    Its observations include the previous action and reward.
+    The observations of this environment include the previous action and reward.
     """
     check_tasks(env, settings)
     return PreviousStep(env=learned(env, settings))
 
 
 def check_tasks(env: Env, settings: Settings) -> None:
-    """Raise `ValueError` if `env` has no set of tasks with the name in `settings.task_set`.
+    """Raise `ValueError` if `env` has no set of tasks with the name `settings.task_set`.
 
-    Also raise it if observations show the task, which RL² must infer.
+    RL² must infer the task, so observations that show it raise `ValueError`, too.
     """
     name, known = settings.task_set, ", ".join(env.task_sets)
     if not known:
@@ -119,7 +119,7 @@ def check_tasks(env: Env, settings: Settings) -> None:
 def check(learner: RL2Learner, seeds: int, episodes: int) -> None:
     """Raise `ValueError` if fewer than `episodes` tasks are held out for the evaluation.
 
-    Also raise it if the settings need predictions of the task, but the network cannot make them.
+    Settings that need predictions of the task raise `ValueError` if the network makes none.
     """
     settings, trials = learner.settings, learner.env.env.env
     held_out = tested(trials.env, settings).num_tasks
@@ -162,7 +162,7 @@ def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
 
 
 def init(learner: RL2Learner, key: Array, params: PyTree[Array]) -> Runner:
-    """Return the initial training state; environments are at random times of their first trials."""
+    """Return the initial training state; environments are at random times within their trials."""
     runner = Runner(**rollouts.begin(learner, key, params))
     trials, world = learner.env.env.env, runner.world
     key_late = learner.devices.local_key(jax.random.fold_in(key, LATE))
@@ -172,7 +172,8 @@ def init(learner: RL2Learner, key: Array, params: PyTree[Array]) -> Runner:
 
 
 UNIT = "`episodes` counts trials under held-out tasks; mean_return is of an episode in a trial"
-# This constant is folded into a run's random key, to draw the starting times of the first trials.
+# Constant folded into a run's random key, to get the key that draws the time within its first
+# trial at which each environment starts.
 LATE = 0x1A7E
 
 
@@ -189,8 +190,8 @@ def informed(learner: RL2Learner) -> bool:
 def choose(learner: RL2Learner, runner: Runner, key: Array, mask: Mask) -> Chosen:
     """Sample actions from the policy, and record the true tasks for the loss.
 
-    The policy receives the true goal in the first environments of the batch. Their fraction starts
-    at `told` and falls to 0 over the run.
+    In the first environments of the batch, the policy receives the true goal. The fraction of these
+    environments starts at `told` and falls to 0 over the run.
     """
     hidden = given = jnp.zeros((learner.env.num_envs, GOAL_SIZE), jnp.int32)
     if informed(learner):
@@ -239,8 +240,8 @@ def loss(
 def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[Array, ""]:
     """Return the cross-entropy of predictions of the task with the true labels `hidden`.
 
-    The cross-entropy is summed over the labels of a task (see `TaskMemory.labels`) and averaged
-    over the batch.
+    `TaskMemory.labels` describes the labels of a task. The cross-entropy is summed over these
+    labels and averaged over the batch.
     """
 
     def entropy(logits: Array, label: Array) -> Array:
@@ -254,7 +255,7 @@ def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[A
 def uninformed(rollout: Rollout) -> Rollout:
     """Clear the end flags of trials in which the policy received the true goal.
 
-    Metrics are computed from trials that the rollout marks as ended, so they leave out such trials.
+    Without an end flag, a trial is left out of the metrics.
     """
     told = (rollout.task[1] > 0).any(axis=-1)
     return rollout._replace(
@@ -329,7 +330,7 @@ def play(
 def split(key: Array, count: int) -> Array:
     """Return `count` random keys; with a larger `count`, the first keys stay the same.
 
-    `jax.random.split` does not guarantee this.
+    `jax.random.split` gives no guarantee that the first keys stay the same.
     """
     return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count, dtype=jnp.uint32))
 
@@ -354,8 +355,8 @@ def summary(trial: Any, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def _facts(trial: Any) -> dict[str, Any]:
     """Return statistics of all episodes, of whole trials, and of the i-th episodes of all trials.
 
-    `rise` is the return of a trial's last episode minus the return of its first episode: the mean
-    over tasks, and its standard error.
+    `rise` has the mean and standard error, over tasks, of the return of a trial's last episode
+    minus the return of its first.
     """
 
     def rounded(numbers: np.ndarray) -> Any:

@@ -1,13 +1,13 @@
 """Sampling for learnability (SFL; Rutherford et al., 2024): a curriculum of learnable levels.
 
 Every `every` updates, the policy searches for learnable levels: it plays `candidates` new levels,
-`candidate_steps` steps each. The search keeps the `kept` levels with the largest p (1 - p), where p
-is the share of episodes that succeed. In each update, the share `sampled` of the environments plays
-kept levels, drawn uniformly, and all other environments play new levels. The policy learns by PPO,
-or by recurrent PPO (default). Run it with `jaxenvs train ID --algo sfl`.
+for `candidate_steps` steps each. The search keeps the `kept` levels with the largest p (1 - p),
+where p is the share of episodes that succeed. In each update, a share `sampled` of the environments
+plays levels drawn uniformly from the kept levels; all other environments play new levels. The
+policy learns by PPO, or by recurrent PPO (default). Run it with `jaxenvs train ID --algo sfl`.
 
-The steps on candidates are not counted in `total_steps`; the metric `candidate_share` is their
-share of all steps.
+`total_steps` does not count the steps of the searches; the metric `candidate_share` is their share
+of all steps.
 """
 
 import dataclasses
@@ -66,9 +66,10 @@ network, training_env, wrapped = curricula.network, curricula.training_env, curr
 
 
 def check(learner: SFLLearner, seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if episodes cannot end in a rollout or search, or cannot succeed.
+    """Raise `ValueError` if the environment does not fit SFL.
 
-    Also raise it if `sampled` is so small that no environment would play kept levels.
+    The environment must define success, and its time limit must be at most `rollout_steps` and at
+    most `candidate_steps`. A `sampled` above 0 must be large enough for one environment per device.
     """
     settings = learner.settings
     curricula.check_env(learner, settings.rollout_steps, "rollout_steps")
@@ -115,10 +116,10 @@ def candidate_share(learner: SFLLearner) -> float:
 
 
 def refreshed(learner: SFLLearner, runner: Runner, key: Array) -> Chosen:
-    """Return the curriculum; every `every` updates, first search for new levels to keep.
+    """Return the curriculum; every `every` updates, replace the kept levels by a new search.
 
-    All seeds search in the same updates. The condition is a maximum over all seeds and therefore
-    not batched, so `cond` skips the search in all other updates.
+    All seeds search in the same updates. The condition is a maximum over all seeds, and so a scalar
+    under `vmap`; `cond` therefore skips the search in all other updates.
     """
     chosen: Chosen = runner.levels
     is_due = (chosen.updates % learner.settings.every == 0).astype(jnp.int32)
@@ -160,7 +161,8 @@ def searched(learner: SFLLearner, runner: Runner, key: Array) -> LevelBuffer:
 def mixed(learner: SFLLearner, chosen: Chosen, key: Array) -> PyTree[Array]:
     """Return a level for each environment on this device.
 
-    The first environments get randomly drawn kept levels, and the others get new levels.
+    The first `of_set(learner)` environments get randomly drawn kept levels, and the others new
+    levels.
     """
     settings, envs = learner.settings, learner.env.num_envs
     key_rows, key_new = jax.random.split(learner.devices.local_key(jax.random.fold_in(key, 2)))

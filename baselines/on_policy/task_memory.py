@@ -2,11 +2,11 @@
 
 A task of XLand refers to kinds of cells, such as red balls, which lie at different positions in
 every episode. Each kind of cell has an embedding. The network computes a few weighted sums of the
-embeddings over all cells in view; such a sum may select a single cell, for example the cell ahead.
-These sums bypass the layers before the GRU, which would mix them, and the GRU also receives the
-sums of the previous step.
+embeddings over all cells in view; the learned weights may select a single cell, for example the
+cell ahead. These sums bypass the layers before the GRU, which would mix them, and the GRU also
+receives the sums of the previous step.
 
-One part of the recurrent state changes only when there is a reward. It then stores a summary of the
+One part of the recurrent state changes only when there is a reward: it then stores a summary of the
 GRU's state from just before the reward. This part does not decay, and gradients pass through it
 unchanged. The GRU's update gates start with time scales from 1 to 256 steps (Tallec and Ollivier,
 2018).
@@ -34,8 +34,8 @@ from jaxenvs import spaces
 from ..networks.encoders import Encoder, leaves
 from ..networks.policies import Recurrent
 
-# A kind of cell is a combination of the values of a map's channels, such as a red ball. The network
-# learns an embedding of each kind only if a map can have at most this many kinds.
+# Largest number of kinds of cells for which the network learns an embedding of each kind. A kind of
+# cell, such as a red ball, is a combination of the values of a map's channels.
 LARGEST = 4096
 LONGEST = 256.0  # longest initial time scale of the GRU's update gates, in steps
 # Number of weighted sums of cell embeddings. Each sums over all cells in view, with learned
@@ -51,10 +51,9 @@ class Seen(NamedTuple):
     features: Float[Array, "*steps features"]
     # the `PLACES` weighted sums of the embeddings of all cells in view, concatenated
     places: Float[Array, "*steps sums"]
-    # term of the current summary (before tanh) that depends only on this observation, see `recall`
+    # the observation's term of the current summary (before tanh); `recall` adds a term of the GRU
     note: Float[Array, "*steps kept"]
-    # for each cell of the observation's first map, the index of its kind, such as a red ball, see
-    # `coded`
+    # kind of each cell of the observation's first map, such as a red ball, as a number, see `coded`
     codes: Int32[Array, "*steps cells"]
     facing: Float[Array, "*steps directions"]  # one-hot direction; empty if it is not observed
     rewarded: Bool[Array, "*steps"]  # whether the previous step had a reward
@@ -71,10 +70,10 @@ class Belief(NamedTuple):
 
 
 class TaskMemory(Recurrent):
-    """Recurrent actor-critic that predicts the task; its policy receives the prediction.
+    """Recurrent actor-critic that predicts the task and uses the prediction in its policy.
 
-    A goal names up to two kinds of cells, such as a red ball. For each cell in view, the policy
-    receives the predicted probability that the goal names the kind of this cell.
+    A goal names up to two kinds of cells, such as red balls. For each cell in view, the policy
+    receives the predicted probability that the goal names this kind of cell.
     """
 
     memory: int = 256  # size of the GRU's state
@@ -82,8 +81,7 @@ class TaskMemory(Recurrent):
     def setup(self) -> None:
         """Create the network's layers.
 
-        The GRU's layers are separate from the layers before it, because only the GRU must run step
-        by step.
+        Only the GRU must run step by step, so its layers are separate from the layers before it.
         """
         maps = [kinds(space) for _, space in leaves(self.observation_space)]
         self.maps = [nn.Embed(math.prod(each), self.embed) if each else None for each in maps]
@@ -114,8 +112,8 @@ class TaskMemory(Recurrent):
     def convolved(self) -> list[spaces.Space]:
         """Spaces of the maps in the observation that `conv` encodes.
 
-        Maps with few kinds of cells (see `kinds`) are left out: for these, the network learns an
-        embedding of each kind instead.
+        These are the maps with many kinds of cells. For a map with few kinds (see `kinds`), the
+        network learns an embedding of each kind instead.
         """
         return [space for space in super().convolved if not kinds(space)]
 
@@ -123,17 +121,17 @@ class TaskMemory(Recurrent):
     def kept(self) -> int:
         """Size of a summary, a vector that describes the trial so far.
 
-        The recurrent state contains two summaries: the current one, and the one that was current
-        just before the latest reward.
+        The recurrent state contains two summaries: the current one, and an older one that was
+        stored at the latest reward, from just before the reward.
         """
         return self.memory // 2
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Number of values of each channel of the map whose cells a predicted goal can name.
+        """Number of values of each channel of the observation's first map with few kinds of cells.
 
-        The map is the observation's first map with few kinds of cells, see `kinds`. Without such a
-        map, the result is (), and the network does not predict the task.
+        A predicted goal names cells of this map, see `kinds`. Without such a map, the result is (),
+        and the network does not predict the task.
         """
         return next(filter(None, (kinds(space) for _, space in leaves(self.observation_space))), ())
 
@@ -142,7 +140,8 @@ class TaskMemory(Recurrent):
         """Sizes of the five parts of the recurrent state, in order.
 
         The parts are the GRU's state, the summary stored at the latest reward, the current summary,
-        the weighted sums over the view, and the true goal if it is given to the policy.
+        the weighted sums of cell embeddings, and the true goal (zeros if the policy does not
+        receive it).
         """
         places = PLACES * self.embed if self.counts else 0
         return self.memory, self.kept, self.kept, places, GOAL_SIZE
@@ -189,8 +188,8 @@ class TaskMemory(Recurrent):
     def gates(self, seen: Seen, before: Array) -> Float[Array, " gates"]:
         """Return the terms of the GRU's gates that do not depend on the GRU's state.
 
-        A linear layer computes them from the features of the observation, its weighted sums of cell
-        embeddings (`seen.places`), and these sums at the previous step (`before`).
+        These terms are a linear layer of the observation's features, its weighted sums of cell
+        embeddings (`seen.places`), and the weighted sums of the previous step (`before`).
         """
         return self.inputs(jnp.concatenate([seen.features, seen.places, before.astype(self.dtype)]))
 
@@ -223,7 +222,8 @@ class TaskMemory(Recurrent):
     ) -> tuple[Float32[Array, " actions"], Array, Belief | None]:
         """Return logits, value, and the prediction of the task.
 
-        If the true goal in `given` is not 0, the policy receives it instead of the prediction.
+        `given` contains the true goal, which the policy receives instead of the prediction; 0:
+        unknown.
         """
         (now, _), (goal,) = seen, given
         memory = jnp.concatenate(self.split(memory)[:2]).astype(self.dtype)
@@ -244,9 +244,9 @@ class TaskMemory(Recurrent):
     def belief_features(self, belief: Belief, seen: Seen, goal: Array) -> tuple[Array, ...]:
         """Return the inputs of the policy that depend on the predicted or true goal.
 
-        They are the probabilities that the goal names each cell in view; the probability that the
-        goal names the held object; the probability of each kind of goal, multiplied by the agent's
-        one-hot direction; and the probability of each kind of goal.
+        The four inputs are the probability for each cell in view that the goal names it; the
+        probability that the goal names the held object; the probability of each kind of goal,
+        multiplied by the agent's one-hot direction; and the probability of each kind of goal.
         """
         kind, cells = jax.lax.stop_gradient((nn.softmax(belief.kind), nn.softmax(belief.cells)))
         code = goal.astype(jnp.int32)
@@ -263,10 +263,10 @@ class TaskMemory(Recurrent):
     def with_goal(
         self, memory: Float32[Array, "*rows memory"], goal: Int32[Array, "*rows 3"]
     ) -> Float32[Array, "*rows memory"]:
-        """Return the recurrent state with `goal` stored in it, for the policy to use.
+        """Return the recurrent state with the goal that the policy receives set to `goal`.
 
-        `goal` is the kind of the goal and the kinds of the two cells that it names. Where the kind
-        of the goal is 0, the policy uses the predicted goal.
+        `goal` contains the kind of the goal and the kinds of the two cells that it names. If the
+        kind of the goal is 0, the policy receives the predicted goal instead.
         """
         return jnp.concatenate([memory[..., :-GOAL_SIZE], goal.astype(jnp.float32)], axis=-1)
 
@@ -275,16 +275,16 @@ class TaskMemory(Recurrent):
     ) -> Int32[Array, "*rows 4"]:
         """Return the labels with which predictions of the task are trained.
 
-        They are the kind of the goal, the kinds of the two cells that it names, and the kind of the
-        held object (`pocket`). If a goal names positions instead of cells, its coordinates are
-        treated as if they were kinds of cells.
+        The labels are the kind of the goal, the kinds of the two cells that it names, and the kind
+        of the held object (`pocket`). If a goal names positions instead of cells, its coordinates
+        are treated as if they were kinds of cells.
         """
         cells = [coded(self.counts, pair) for pair in (goal[..., 1:3], goal[..., 3:5], pocket)]
         return jnp.stack([goal[..., 0].astype(jnp.int32), *cells], axis=-1)
 
 
 def coded(kinds: tuple[int, ...], obs: Array) -> Int32[Array, "*cells"]:
-    """Return the kind of each cell, a number that combines the values of the cell's channels.
+    """Return the kind of each cell: a number that combines the values of all channels of the cell.
 
     `kinds` is the number of values of each channel. A map is flattened to a vector of cells.
     """
@@ -295,9 +295,9 @@ def coded(kinds: tuple[int, ...], obs: Array) -> Int32[Array, "*cells"]:
 
 
 def kinds(space: spaces.Space) -> tuple[int, ...]:
-    """Return the number of values of each channel of a map, if the map has few kinds of cells.
+    """Return the number of values of each channel of a map; () for unsuitable spaces.
 
-    Return () for other spaces, and for maps of more than `LARGEST` kinds of cells.
+    Suitable are maps of integers with at most `LARGEST` kinds of cells.
     """
     if not isinstance(space, spaces.Box) or len(space.shape) != 3:
         return ()
@@ -310,8 +310,8 @@ def kinds(space: spaces.Space) -> tuple[int, ...]:
 def _time_scales(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
     """Return initial biases of the GRU's gates.
 
-    The biases of the update gates are random, such that the gates' time scales are between 1 and
-    `LONGEST` steps. The other biases are 0.
+    The update gates get random biases with which their time scales are from 1 to `LONGEST` steps.
+    The other biases are 0.
     """
     count = shape[0] // 3
     keep = jax.random.uniform(key, (count,), dtype, 0.0, math.log(LONGEST))

@@ -38,7 +38,11 @@ def agents() -> tuple[Learner, ...]:
 
 
 def gradients() -> dict[str, float]:
-    """Compare gradients of one minibatch whose advantages differ between devices."""
+    """Compare the gradient of a minibatch on one device with gradients on eight devices.
+
+    Return the largest relative difference: "together" if advantages are normalised over all
+    devices, and "alone" if each device normalises its own, which is wrong.
+    """
     one, eight = agents()
     rows = ENVS * one.settings.rollout_steps
     weights = jax.jit(one.network.init)(jax.random.key(0), jnp.ones(1))
@@ -50,7 +54,8 @@ def gradients() -> dict[str, float]:
     flags = jnp.zeros(rows, jnp.bool_)
     numbers = (value, noise[1], flags, flags, value, value, action)
     rollout = rollouts.Rollout(obs, action, log_prob, *numbers)
-    # The advantages differ between devices, so that normalising per device would be wrong.
+    # The mean of the advantages differs between devices, so normalising per device gives a wrong
+    # gradient.
     advantage = noise[2] + jnp.linspace(0.0, 9.0, rows)
     batch = (rollout, advantage, value + noise[1])
 
@@ -60,8 +65,8 @@ def gradients() -> dict[str, float]:
         return minibatches.gradients(agent, ppo.loss, weights, *batch, *scale)[0]
 
     together = eight.devices.program(functools.partial(gradient, eight), (ROWS,), EVERYWHERE)
-    # Compute also the wrong gradient, for comparison: each device normalises its own advantages,
-    # then gradients are averaged.
+    # The wrong gradient, for comparison: each device normalises its own advantages, and the
+    # gradients are averaged.
     alone = eight.devices.program(
         lambda batch: eight.devices.mean(gradient(one, batch)), (ROWS,), EVERYWHERE
     )
@@ -76,7 +81,7 @@ def gradients() -> dict[str, float]:
 
 
 def program() -> dict[str, object]:
-    """Return the collectives of an update, and how its arrays are then divided over the devices."""
+    """Return the collectives of an update, and how its results are divided over devices."""
     _, agent = agents()
     keys = jax.random.split(jax.random.key(0), 1)
     runners = loop.start(agent, keys)
@@ -132,8 +137,8 @@ def replay() -> dict[str, object]:
 
 def drawn(devices: Devices, key: jax.Array, known: Any) -> Any:
     """Return sampled slots, their importance weights, and all priorities after an update."""
-    # Each device has a separate key, as in a run. The single device gets the key of the first of
-    # eight devices.
+    # As in a run, each of eight devices has a separate key. A single device gets the key that the
+    # first of the eight would get.
     key = devices.local_key(jax.random.fold_in(key, 0) if devices == Devices(1) else key)
     sums = priorities.sums(known)
     found = priorities.sample(key, known, sums, DRAWS, jnp.float32(0.7), devices)
@@ -153,7 +158,7 @@ def ladder() -> list[float]:
 
 
 def main() -> None:
-    """Train in the folder named by the argument or, without one, run all checks; print results."""
+    """Train in the folder OUT, if given, else run all checks; print the results as JSON."""
     assert jax.device_count() == 8
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     found = run(Path(sys.argv[1])) if sys.argv[1:] else looked()

@@ -16,7 +16,7 @@ ROW = {"update": 1, "steps": 8, "episodes": [1], "return": [0.5]}
 
 
 def trees(update: int) -> dict:
-    """Return the pytrees of a checkpoint; their values identify the update."""
+    """Return the pytrees of a checkpoint; their values depend on the number `update`."""
     return TREES | {"weights": {"a": TREES["weights"]["a"] + update}}
 
 

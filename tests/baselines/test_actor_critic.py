@@ -25,8 +25,8 @@ from jaxenvs.core.spaces import Box, Dict
 pytestmark = pytest.mark.full
 
 ALL = ("sac", "td3", "tqc", "crossq")
-# Without the marker `full`, only CrossQ is tested. It has all kinds of layers that the other
-# learners have.
+# Learners to test. Without the marker `full`, only CrossQ is tested, which has all kinds of layers
+# that the other learners have.
 ONE = [*with_full("sac", "td3", "tqc"), "crossq"]
 
 
@@ -113,9 +113,10 @@ def test_value_learners_work_in_bfloat16():
 
 
 def test_dropout_drops_a_share_of_each_layer_by_item_and_critic():
-    """The critic's weights make its output equal to one hidden unit plus a bias.
+    """Each unit is dropped with probability 0.25, separately for each item and critic.
 
-    With dropout the unit is 0, or scaled so that its mean is unchanged.
+    The critic's weights make its output one hidden unit plus a bias. With dropout, the hidden unit
+    is either 0 or divided by 0.75, so that its mean is unchanged.
     """
     agent = tiny.learner(Push(), "sac", dropout=0.25, hidden=(4,))
     shapes = shapes_of(agent).critic
@@ -142,9 +143,9 @@ def test_dropout_drops_a_share_of_each_layer_by_item_and_critic():
 def fallen():
     """Return a learner, with runners and metrics of its first two chunks of updates.
 
-    The results are the learner, the initial runners, the first seed's runner after one chunk, a
-    batch from this runner's replay buffer, and the runners and metrics after two chunks. The
-    learner's environment both terminates and truncates episodes.
+    The tuple contains the learner, the initial runners, the first seed's runner after one chunk, a
+    batch from this runner's replay buffer, and the runners and metrics after two chunks. Episodes
+    of the learner's environment both terminate and are truncated.
     """
     agent = tiny.learner(Drop(), "sac", dropout=0.1, actor_every=4, replays=4, warm_up=32)
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 2))
@@ -177,9 +178,9 @@ def test_only_terminal_states_have_value_0(fallen):
 
 @pytest.mark.full
 def test_the_actor_can_be_updated_less_often(fallen):
-    """With `actor_every=4` the actor is updated in every fourth gradient step.
+    """With `actor_every=4`, the actor is updated in every fourth gradient step of the critics.
 
-    The actor's metrics are means over these gradient steps alone.
+    The actor's metrics are means over the gradient steps that update the actor.
     """
     *_, after, metrics = fallen
     counts = {
@@ -188,14 +189,14 @@ def test_the_actor_can_be_updated_less_often(fallen):
     }
     (critics,) = counts["critic"]
     assert critics >= 32 and counts["weights"] == counts["temperature"] == {critics // 4}
-    # If steps without an actor update counted as 0, the mean entropy would be a quarter as large.
+    # If gradient steps without an actor update counted as 0, the mean would be a quarter as large.
     assert (np.abs(metrics["entropy"]) > 0.3).all()
 
 
 def test_losses_average_the_gradient_steps_that_computed_them():
-    """Test losses of four iterations, of which only the last two take gradient steps.
+    """Average the losses of four iterations, given by hand; only the last two took gradient steps.
 
-    In the last iteration, half of the gradient steps update the actor.
+    In the last iteration, half of the gradient steps updated the actor.
     """
     losses = {"critic_loss": [0.0, 0.0, 2.0, 4.0], "actor_loss": [0.0, 0.0, 0.0, 3.0]}
     losses |= {actor_critic.LEARNED: [0.0, 0.0, 1.0, 1.0], actor_critic.TURNS: [0.0, 0.0, 0.0, 0.5]}
@@ -208,7 +209,7 @@ def test_losses_average_the_gradient_steps_that_computed_them():
 
 
 def test_learning_continues_beyond_2_31_steps(fallen):
-    """After 2**33 steps, the numbers of steps and of iterations exceed int32."""
+    """Learning goes on after 2**33 steps, when the numbers of steps and iterations exceed int32."""
     agent, _, _, _, after, _ = fallen
     assert agent.settings.steps_per_update == 32
     late = jnp.full_like(after.updates, 2**33 // 32)
@@ -311,9 +312,10 @@ def test_settings_that_cannot_work_say_why(tmp_path, capsys, algorithm, flags, w
 
 
 def test_a_resumed_run_keeps_its_replay_ratio(tmp_path):
-    """A resumed run of SAC keeps `replays`, its gradient steps per environment step.
+    """A run of SAC cannot be resumed with another value of `replays`.
 
-    In Ray learners, `replays` is the number of replay processes, and may change in a resumed run.
+    In SAC, `replays` is the number of gradient steps per environment step. In Ray learners it is
+    the number of replay processes, which may change.
     """
     settings = {name: vars(sac.Settings())[name] for name in ("num_envs", "replays")}
     config = runs.Config("Classic-Pendulum-v0", {}, 0, 1, settings, "sac")
@@ -326,7 +328,10 @@ def test_a_resumed_run_keeps_its_replay_ratio(tmp_path):
 @pytest.mark.full
 @pytest.mark.parametrize("algorithm", ALL)
 def test_a_resumed_run_is_bit_identical_and_all_commands_take_it(tmp_path, capsys, algorithm):
-    """The run has a replay buffer, running statistics, and a sweep over seeds and settings."""
+    """Compare a resumed run with an uninterrupted one; then export, evaluate and watch the run.
+
+    The run has a replay buffer, running statistics, and a sweep over seeds and settings.
+    """
     flags = ["--algo", algorithm, "--num-envs", "4", "--rollout-steps", "8", "--capacity", "64"]
     flags += ["--warm-up", "32", "--batch-size", "16", "--hidden", "8", "--chunk", "1"]
     flags += ["--critic-hidden", "8", "--eval-episodes", "4", "--checkpoint-every", "2"]

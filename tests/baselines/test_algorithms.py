@@ -1,4 +1,4 @@
-"""Tests of the table of learners: its modules exist; a new learner is one module and one row."""
+"""Tests of the table of learners: a learner is one module and one row of the table."""
 
 import ast
 import functools
@@ -26,13 +26,13 @@ ID = "Grid-Empty-Random-5x5-v0"
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_an_update_is_a_function_that_reads_with_two_other_files(name):
-    """To read a learner's `update`, one needs its own module and at most two other modules.
+    """The code of a learner's `update` refers to at most two other modules (`ppo-ray`: three).
 
-    No class has a method `update` or `loss`.
+    A reader thus needs few files to understand it. No class has a method `update` or `loss`.
     """
     module = ALGORITHMS[name].load()
     assert all(hasattr(module, part) for part in ("Settings", "init", "update"))
-    # `update` is a `functools.partial` where learners share a loop
+    # `update` is a `functools.partial` if the learner shares its loop with other learners
     update = getattr(module.update, "func", module.update)
     tree, home = ast.parse(inspect.getsource(update)), inspect.getmodule(update)
     named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

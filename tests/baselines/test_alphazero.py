@@ -81,7 +81,7 @@ def test_a_solution_within_the_search_is_taken(tiles):
     agent = learner(env, num_envs=2, value_scale=10.0)
     greedy = jax.jit(functools.partial(alphazero.plan, agent, gumbel_scale=0.0))
     plan = greedy(weights, jax.random.key(0), obs, state)
-    # Each board is one move from the goal, and the plan must undo this move.
+    # Each board is one move from the goal, so the plan must be the opposite move.
     np.testing.assert_array_equal(plan.action, [2, 1])
     assert (plan.policy.max(axis=1) > 0.9).all()
 
@@ -89,7 +89,7 @@ def test_a_solution_within_the_search_is_taken(tiles):
 def test_before_the_first_reward_the_search_changes_no_policy():
     """Before the first reward, the search policy equals the prior.
 
-    At that time all values are noise, and a policy that follows them stops exploring.
+    Until then all values are noise, and a policy that follows noise stops exploring.
     """
     # In this puzzle, boards are too far from the goal for 8 simulations to find a reward.
     env = SlidingTile(size=3)
@@ -160,7 +160,7 @@ def test_a_reward_counts_once():
     agent = learner(Countdown(), num_envs=1, clairvoyant=True)
     obs, world = agent.env.reset(jax.random.key(0))
     weights = jax.jit(agent.network.init)(jax.random.key(0), obs[0])
-    # Length 3 and time 3: the episode is at its end.
+    # The episode has length 3 and is at time 3, so it has ended.
     state = jax.tree.map(lambda _: jnp.array([3], jnp.int32), world.env)
     for ended, reward in ((False, 3.0), (True, 0.0)):
         node = Node(state, jnp.array([ended]))
@@ -174,7 +174,7 @@ def test_a_truncation_is_not_terminal():
     weights = jax.jit(agent.network.init)(jax.random.key(0), obs[0])
     last = jax.tree.map(
         lambda _: jnp.array([4], jnp.int32), world.env
-    )  # time 4 of 5: the next step is truncated
+    )  # time 4 of 5: the next step truncates the episode
     node = Node(last, jnp.zeros(1, jnp.bool_))
     found, after = expanded(agent, weights, node)
     value = predict(agent, weights, jnp.full((1, 1), 5.0))[1]
@@ -184,7 +184,7 @@ def test_a_truncation_is_not_terminal():
 
 
 def test_simulations_have_separate_keys():
-    """Each board and each simulation uses a separate key, and none uses the real step's key."""
+    """Each board and each simulation has a separate random key for the environment's step."""
     seen = []
 
     class Watched(Endless):

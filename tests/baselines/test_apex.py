@@ -72,8 +72,8 @@ def test_late_errors_do_not_change_overwritten_items():
     drawn = shard.sample(1, 8000)
     seen = drawn.items["obs"]["seen"][0, :, 0]
     assert seen.min() == 3 and seen.max() == 10 and drawn.held == 8
-    # Items 3, 4 and 5 remain and have their new error, 9; the five newer items have error 1. So the
-    # three old items are sampled with probability 27 / 32.
+    # The replay buffer holds items 3, 4 and 5, with their new error 9, and five newer items with
+    # error 1. The three old items are thus sampled with probability 27 / 32.
     np.testing.assert_allclose((seen < 6).mean(), 27 / 32, atol=0.02)
 
 
@@ -91,7 +91,7 @@ def test_a_batch_is_divided_in_proportion_to_items():
 
 
 def test_importance_weights_correct_for_sampling_probabilities():
-    """Sample from two shards: the mean weighted by importance is the mean over all their items."""
+    """Sample from two shards: the importance-weighted mean equals the mean of all items."""
     draw, parts, values = np.random.default_rng(0), [], []
     for shard, (_, share) in enumerate(shares(20_000, [300, 100])):
         count = (300, 100)[shard]
@@ -154,7 +154,7 @@ def known(id):
 def plain(record, first, env):
     """Return n-step reward, discount and last step of the item that begins at step `first`.
 
-    A plain loop computes them from the steps in `record`.
+    They are computed by a plain loop over the steps in `record`.
     """
     reward, discount, last = 0.0, 1.0, first
     for last in range(first, first + N_STEP):
@@ -226,8 +226,8 @@ def test_a_truncation_is_bootstrapped_from_its_true_successor():
     _learner, told, runners = exploration(Clock())
     _, found = Explorer("Clock-v0", {}, told, 0).sample(runners.weights, (1, 0))
     assert (found["discount"] > 0).all()
-    # The observation of Clock is the time. At time t the truncation is 5 - t steps away, and the
-    # final observation is 5.
+    # Clock observes the time, and truncates an episode at time 5. At time t, an item therefore has
+    # at most 5 - t steps.
     length = np.minimum(5 - found["obs"][:, 0], N_STEP)
     np.testing.assert_array_equal(found["next_obs"][:, 0], found["obs"][:, 0] + length)
     np.testing.assert_allclose(found["discount"], GAMMA**length, rtol=1e-6)
@@ -260,7 +260,7 @@ def test_each_environment_has_its_epsilon():
 
 
 def test_an_update_learns_from_shares_and_returns_their_errors():
-    """Training on a batch drawn from two shards gives the same result as from one shard."""
+    """Training on a batch gives the same result whether it was drawn from one shard or from two."""
     env = Clock()
     learner, _, runners = exploration(env, gradient_steps=2, batch_size=6)
     draw = np.random.default_rng(0)
@@ -291,7 +291,7 @@ def test_an_update_learns_from_shares_and_returns_their_errors():
     np.testing.assert_allclose(found, np.concatenate(two, axis=1), rtol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), weights, weights_of_two)
     np.testing.assert_allclose(metrics["q_loss"], metrics_of_two["q_loss"], rtol=1e-5)
-    # The errors of the first gradient step come from the initial weights and target network.
+    # The first gradient step's errors are those of the initial weights and target network.
     first = jax.tree.map(lambda leaf: leaf[0], whole)
     np.testing.assert_allclose(found[0], errors(learner, runners, first), 1e-4, 1e-5)
 

@@ -63,9 +63,9 @@ def changed(file: Path, **entries) -> None:
 
 
 def claiming(file: Path, dtype: str, shape: list[int]) -> None:
-    """Write a checkpoint file with an array whose header says `dtype` and `shape`.
+    """Write a checkpoint file with an array whose header declares `dtype` and `shape`.
 
-    The array has only four bytes of data.
+    The header is false: the array has only four bytes of data.
     """
     said = msgpack.packb([shape, dtype, bytes(4)])
     array = msgpack.ExtType(1, said)  # flax's encoding of an array

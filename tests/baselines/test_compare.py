@@ -24,7 +24,10 @@ STATISTICS = {
 
 @pytest.fixture(scope="module")
 def rliable():
-    """Return the package rliable; a stand-in replaces `arch`, which only its bootstrap imports."""
+    """Return the package rliable, imported with a stand-in for its dependency `arch`.
+
+    Only rliable's bootstrap, which these tests do not use, needs `arch`.
+    """
     metrics = pytest.importorskip("rliable.metrics")
     bootstrap = types.ModuleType("arch.bootstrap")
     bootstrap.__getattr__ = lambda name: object  # type: ignore[attr-defined]  # base classes
@@ -53,8 +56,8 @@ def test_improvement_and_profiles_are_rliable_s(rliable):
 
 
 def test_intervals_contain_the_truth_as_often_as_they_say():
-    # Scores of 40 runs are normally distributed. The 95 % percentile interval is a little too
-    # narrow for them: in theory it covers about 94 %.
+    # Scores of 40 runs are normally distributed around 0. The 95 % percentile interval is a little
+    # too narrow for 40 runs: in theory it contains 0 in about 94 % of the trials.
     random = np.random.default_rng(0)
     hits = 0
     for trial in range(300):
@@ -67,8 +70,8 @@ def test_intervals_contain_the_truth_as_often_as_they_say():
 
 
 def test_a_resample_keeps_the_runs_of_each_task():
-    # The bootstrap is stratified: it resamples the runs of each task separately. So the mean over
-    # two tasks with constant scores never varies.
+    # The bootstrap is stratified: it resamples the runs of each task separately. Scores are
+    # constant in each of the two tasks, so the mean over tasks is equal in all resamples.
     scores = [np.zeros(4), np.ones(4)]
     assert statistics.interval(statistics.mean, scores).tolist() == [0.5, 0.5]
     low, high = statistics.interval(statistics.improvement, scores, [np.ones(3), np.zeros(2)])

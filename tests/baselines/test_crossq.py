@@ -41,7 +41,7 @@ def weights_of(mean, variance, steps=0):
 
 @functools.partial(jax.jit, static_argnums=0)
 def renormalised(warm_up, weights, features, weight):
-    """Return a layer's training output, its statistics after that, and its evaluation output."""
+    """Return a layer's output in training, its updated statistics, and its inference output."""
     layer = BatchRenorm(warm_up=warm_up)
     out, after = batch_renorm.trained(layer, ALONE, weights, weight, features)
     return out, after[STATISTICS], jax.vmap(layer.apply, in_axes=(None, 0))(weights, features)
@@ -62,9 +62,9 @@ def by_hand(features, weights, steps, warm_up):
 
 
 def test_statistics_are_summed_in_full_precision():
-    """All matrix products, also those of the gradient, have the precision HIGHEST.
+    """All matrix products, including those of the gradient, have the precision HIGHEST.
 
-    The products are sums over a batch, which accelerators would otherwise round.
+    The products compute sums over a batch. With lower precision, accelerators would round them.
     """
     weights, features = weights_of(0.0, 1.0), drawn()
 
@@ -82,8 +82,8 @@ def test_statistics_are_summed_in_full_precision():
 )
 def test_batch_renormalisation_equals_the_papers(mean, variance, limited):
     features, weight = drawn(), COUNTS.astype(np.float32)
-    # Number of earlier batches: with 9 the batch is the last of the warm-up, with 10 the first
-    # after it.
+    # `steps` is the number of earlier batches. After 9 batches, the next is the last of the
+    # warm-up; after 10, the next is the first after the warm-up.
     for steps in (9, 10):
         weights = weights_of(mean, variance, steps)
         factor, shift, wanted = by_hand(features, weights, steps, warm_up=10)
@@ -98,7 +98,8 @@ def test_batch_renormalisation_equals_the_papers(mean, variance, limited):
         wanted = usually * weights["params"]["scale"] + weights["params"]["bias"]
         np.testing.assert_allclose(outside, wanted, rtol=1e-4, atol=1e-4)
     assert limited == bool((factor == 3).all() and (shift == -5).all())
-    if not limited:  # if r and d are not clipped, training normalises like evaluation
+    # without clipping of r and d, the output in training equals the output at inference
+    if not limited:
         np.testing.assert_allclose(out, outside, rtol=1e-3, atol=1e-3)
 
 
@@ -161,9 +162,9 @@ def agent():
 
 @pytest.fixture(scope="module")
 def runners(agent):
-    """Return three runners and metrics: initial, after the warm-up update, after two more updates.
+    """Return runners before the first, after the first and after the third update, and metrics.
 
-    Only the last two updates take gradient steps.
+    The first update is the warm-up, without gradient steps. The metrics are of the third.
     """
     made, kept = loop.start(agent, jax.random.key(0)[None]), []
     for _ in range(3):
@@ -180,7 +181,7 @@ def counts_of(weights):
 
 
 def test_statistics_change_in_gradient_steps_alone(agent, runners):
-    """Critics change their statistics in every gradient step, the actor in every third.
+    """Statistics of the critics change in every gradient step, those of the actor in every third.
 
     CrossQ has no target network.
     """
@@ -221,9 +222,9 @@ def layer_by_hand(weights, name, features, weight):
 
 
 def test_steps_and_successors_pass_the_critics_in_one_batch(agent, runners):
-    """Observations and next observations pass the critics as one batch, in training mode.
+    """The critics process observations and next observations as one batch, in training mode.
 
-    The loss is compared with NumPy; TD targets use the minimum of the critics.
+    The loss is compared with NumPy. TD targets use the minimum over the critics.
     """
     (_, _, runner), _ = runners
     learned, gamma = actor_critic.Learned.of(runner), agent.settings.gamma

@@ -44,14 +44,14 @@ def updates(agent, count):
 def replays():
     """Return a PLR learner, and (runner, metrics) after each of its first eight updates.
 
-    Levels are replayed as soon as the buffer has enough, and edited after each replay.
+    The first update plays new levels. Then replays and edits of the replayed levels alternate.
     """
     agent = tiny.learner(MAZE, "plr", replay_prob=1.0, edits=2, score="regret")
     return agent, updates(agent, 8)
 
 
 def test_a_run_has_new_replayed_and_edited_levels(replays):
-    """After one update with 8 new levels, replays and edits alternate; the buffer has 12 slots."""
+    """After one update with new levels, updates with replayed and with edited levels alternate."""
     _, found = replays
     assert [int(after.levels.kind) for after, _ in found] == [0, 1, 2, 1, 2, 1, 2, 1]
     assert [metrics["replayed"] for _, metrics in found] == [0, 1, 0, 1, 0, 1, 0, 1]
@@ -136,7 +136,10 @@ class Often(Countdown):
 
 
 def test_an_episode_with_several_successes_counts_once():
-    """Success does not end an episode here; still, success rates are at most 1."""
+    """Every step from the second on succeeds and the episode goes on; it counts as one success.
+
+    Success rates are therefore at most 1.
+    """
     agent = tiny.learner(Often(), "plr", rollout_steps=23)
 
     @jax.jit
@@ -155,8 +158,8 @@ def test_an_episode_with_several_successes_counts_once():
 def test_sfl_keeps_the_most_learnable_levels():
     """Check the kept levels: their scores, when they are replaced, which environments play them.
 
-    SFL replaces the kept levels every two updates, and the first half of the environments plays
-    them.
+    SFL replaces the kept levels every two updates. The first half of the environments plays kept
+    levels.
     """
     agent = tiny.learner(MAZE, "sfl")
     found = updates(agent, 3)
@@ -205,9 +208,9 @@ def test_a_resumed_run_is_bit_identical(tmp_path, flags):
     [("Puzzle-Sokoban-6x6-v0", 3), ("BabyAI-GoToLocal-v0", 3), ("XLand-R1-9x9-v0", 0)],
 )
 def test_levels_of_other_families(id, edits):
-    """Replay levels of families whose optimal returns are not computed inside `jit`.
+    """Replay and edit levels of families without optimal returns inside the compiled program.
 
-    Levels are also edited, except those of XLand, which has no edits.
+    Levels of XLand are replayed only, because they cannot be edited.
     """
     env = jaxenvs.make(id, max_steps_in_episode=16)
     agent = tiny.learner(env, "plr", score="pvl", edits=edits, replay_prob=1.0, embed=2)
@@ -252,7 +255,7 @@ def test_errors_say_what_to_do(id, flags, message, capsys, tmp_path):
 def test_a_share_of_few_environments_may_be_none(as_a_user):
     """SFL refuses one environment with `sampled=0.5`, because half of it is rounded to none.
 
-    Without an environment that plays levels of the set, all levels would be new.
+    No environment would play kept levels, so SFL would play new levels only.
     """
     agent = tiny.learner(MAZE, "sfl", num_envs=1, minibatches=1, sampled=0.5)
     with pytest.raises(ValueError, match=r"sampled=0.5 of 1 environments on each device is less"):
@@ -274,9 +277,9 @@ class OneLevel(Endless):
 
 
 def test_equal_levels_take_one_slot():
-    """Levels are replayed even if equal levels never fill the buffer.
+    """Equal levels take one slot of the buffer; replays begin although the buffer never fills.
 
-    Where success is undefined, the correlation of score and success is not logged.
+    The environment defines no success, so the correlation of score and success is not logged.
     """
     found = updates(tiny.learner(OneLevel(), "plr", replay_prob=1.0), 3)
     assert found[-1][0].levels.buffer.filled.sum() == 1 and found[-1][1]["replayed"]

@@ -31,7 +31,7 @@ def cube():
     """Return a DAVI learner for the 2x2x2 cube, and its untrained weights."""
     learner = registry.build("davi", jaxenvs.make("Puzzle-Cube-2x2-v0"), davi.Settings(**TINY))
     weights = jax.jit(learner.init)(jax.random.key(1)).weights
-    # With a bias of 3, outputs are so large that the lower limit of 0 has no effect.
+    # A bias of 3 makes the predicted costs so large that their lower limit of 0 has no effect.
     return learner, jax.tree.map(lambda leaf: leaf + 3.0 if leaf.shape == (1,) else leaf, weights)
 
 
@@ -74,7 +74,7 @@ def test_a_target_is_the_minimum_of_cost_plus_cost_to_go(cube):
         at_goal = (np.asarray(boards.board[i]) == goal).all()
         np.testing.assert_allclose(got[i], 0.0 if at_goal else 1.0 + min(children), rtol=1e-5)
     assert (np.asarray(boards.board[0]) == goal).all() and got[0] == 0.0
-    assert got[1] == 1.0  # one turn from the goal the target is 1, whatever the network predicts
+    assert got[1] == 1.0  # one turn from the goal, the target is 1 for every network
 
 
 def test_a_walk_starts_at_the_goal_and_undoes_no_move(cube):
@@ -95,8 +95,8 @@ def test_without_inverse_moves_the_walk_goes_to_predecessors():
     _, boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(0))
     packed = jax.vmap(learner.env.pack)(boards.board)
     reached = jax.vmap(jax.vmap(learner.env.pack))(boards.child)
-    # The walk starts at the goal and undoes jumps: from each board, some jump leads to the board
-    # before it in the walk.
+    # The walk starts at the goal and undoes jumps. So one jump leads from each board of the walk
+    # back to the previous board.
     met = (reached[1:] == packed[:-1, None]).all(axis=-1) & boards.valid[1:]
     assert np.asarray(met).any(axis=1).all()
 
@@ -116,10 +116,10 @@ def test_the_target_network_is_copied_when_old_or_the_loss_is_small(cube):
 
 
 def test_an_action_target_is_its_cost_plus_the_best_next():
-    """Compare the targets with those of a plain loop.
+    """Compare targets for random data with those of a plain loop.
 
-    The random data contain negative outputs, illegal actions on the board and on its neighbours,
-    and solved neighbours.
+    The data contain negative outputs, illegal actions on the board and on its neighbours, and
+    solved neighbours.
     """
     rng = np.random.default_rng(0)
     cost = rng.uniform(0.5, 2.0, (50, 4)).astype(np.float32)
@@ -196,7 +196,7 @@ def test_a_small_puzzle_is_learned(by_action):
     assert float(metrics["return_sum"][0, -5:].mean()) == 8
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     board, guesses, distances = env.goal(()), [], [0, 1, 2, 3, 4, 5, 6]
-    # Move the blank around, to the board that is farthest from the goal.
+    # Moves of the blank that lead to the board farthest from the goal, 6 moves away.
     for action in (None, 0, 3, 2, 1, 0, 3):
         board = board if action is None else env.apply((), board, jnp.int32(action)).board
         guesses.append(float(davi.cost_to_go(learner, weights, (), board)))

@@ -39,7 +39,7 @@ def recorded(name, env=None):
 
 
 def test_levels_that_cannot_be_solved_are_counted_and_left_out(folder, env, capsys, monkeypatch):
-    """Levels of a file are played in order; a message says how many were left out as unsolvable."""
+    """The command plays the levels of a file in order, and reports how many are unsolvable."""
     keys = jax.random.split(jax.random.key(0), 4)
     good = [env.sample_level(key) for key in keys]
     goal = np.asarray(good[0].grid) == tiles.GOAL
@@ -85,9 +85,9 @@ def test_each_reason_is_counted(given, words):
 
 
 def test_plans_of_puzzles_with_rewards_for_each_step_are_recorded(capsys):
-    """Record plans in Sokoban, whose moves have rewards, so that no optimal return is known.
+    """Record plans in Sokoban, whose rewards for single moves leave the optimal return unknown.
 
-    A plan counts as too long if its episode is truncated.
+    A plan whose episode is truncated counts as too long, and is left out.
     """
     id, fields = "Puzzle-Sokoban-6x6-v0", {"max_steps_in_episode": 6}
     given = [id, "--episodes", "4", "--param", "max_steps_in_episode=6", "--out", "mine-v0"]

@@ -96,8 +96,8 @@ def test_eight_devices_have_the_gradient_of_one(seen):
 def test_a_minibatch_exchanges_once_and_gathers_nothing(seen):
     program = seen["program"]
     assert program["minibatch"] == {"all-reduce": 1}
-    # In addition to one all-reduce per minibatch, an update has two for the mean and variance of
-    # advantages, and two (in jax 0.7 four) for the metrics.
+    # The update's all-reduces: one per minibatch, two for the mean and variance of advantages, and
+    # two (in jax 0.7 four) for the metrics.
     assert program["update"].keys() == {"all-reduce"}
     assert 4 <= program["update"]["all-reduce"] - program["minibatches"] <= 6
 
@@ -106,7 +106,7 @@ def test_weights_stay_equal_and_environments_are_divided(seen):
     program = seen["program"]
     assert program["equal_weights"]
     assert program["envs_of_a_device"] == 2
-    # Number of different levels, of 8 possible ones: devices draw different levels.
+    # Devices draw different levels: more than 4 of the 8 possible levels occur.
     assert program["different_levels"] > 4
     assert program["episodes"] > 16  # number of episodes on all devices together
 
@@ -145,10 +145,7 @@ def test_a_checkpoint_of_eight_devices_resumes_on_one(eight, tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_learn_as_one_with_two_devices(eight, tmp_path):
-    """A run of two processes and a run of one process resume from the same checkpoint.
-
-    The checkpoint is from a run on eight devices.
-    """
+    """Resume a run of eight devices, once in one process and once in two; compare the results."""
     one, two = (shutil.copytree(eight[0], tmp_path / name) for name in ("one", "two"))
     together = ["--total-steps", "512", "--learning-rate", "1e-3", "--devices", "all"]
     alone = learn(["--resume", str(one), *together], devices=2)
@@ -179,7 +176,7 @@ def test_tasks_of_slurm_join_by_its_variables(tmp_path):
     }
     flags = ["Grid-Empty-Random-5x5-v0", "--devices", "3", "--out", str(tmp_path / "run")]
     each = [learn(flags, SLURM_PROCID=str(i), SLURM_LOCALID=str(i), **tasks) for i in range(2)]
-    for process in each:  # each process counts the devices of both processes
+    for process in each:  # each process sees the devices of both processes, and so refuses three
         assert "--devices 3: there are 2 (cpu)" in end(process, 2)[1]
 
 
@@ -285,8 +282,8 @@ def test_every_learner_takes_several_devices(tmp_path, id, flags):
     warm += ["--critic-hidden", "8", "--chunk", "1"] if flags in REAL else []
     argv = [*id.split(), "--algo", *flags.split(), *small.split()]
     argv += [str(tmp_path / "two"), "--devices", "2", *minibatches, *warm]
-    # With the tests' XLA flags, XLA's library YNNPACK fails on the gradient of a layer norm's
-    # scale.
+    # XLA flags without the tests' other flags, with which XLA's library YNNPACK fails on the
+    # gradient of a layer norm's scale.
     usual = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"} if "trxl" in flags else {}
     end(learn(argv, devices=2, **usual))
     rows = Run.open(tmp_path / "two").records()

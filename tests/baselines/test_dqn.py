@@ -59,7 +59,10 @@ def plain():
 
 
 class Stream:
-    """Random episodes as plain lists, for comparison; all observations differ."""
+    """Random episodes, stored as plain lists to compare a replay buffer with.
+
+    No two observations are equal.
+    """
 
     def __init__(self, seed: int) -> None:
         self.draw = np.random.default_rng(seed)
@@ -119,7 +122,7 @@ def test_windows_equal_those_of_a_plain_list():
         for env in range(ENVS if made >= N_STEP else 0):
             written = int(memory.written[env])
             oldest = max(0, written - (SLOTS - 1))
-            # `first` always has the same shape, so that `window` is compiled once.
+            # The shape of `first` never changes, so `window` is compiled only once.
             first = np.arange(oldest, oldest + SLOTS, dtype=np.int32)
             got = window(memory, jnp.full(SLOTS, env, jnp.int32), jnp.array(first))
             steps = {row[0]: i for i, row in enumerate(stream.steps[env])}
@@ -156,7 +159,7 @@ def test_samples_are_uniform_over_complete_windows():
             np.testing.assert_allclose(times / 6000, 1 / windows.sum(), rtol=0.25)
         steps = {row[0] for rows in stream.steps for row in rows}
         np.testing.assert_array_equal(got.weight, np.isin(got.obs["seen"], list(steps)))
-    # Some slots only hold the final observation of a truncated episode, so they have weight 0.
+    # Slots that hold only the final observation of a truncated episode have weight 0.
     assert 0 < float(got.weight.mean()) < 1
 
 
@@ -174,7 +177,10 @@ def test_slots_equal_those_of_randint():
 
 
 def test_an_update_stores_the_steps_of_the_environment():
-    """In Clock, the observation is the time: 5 at the end of a truncated episode, then 0."""
+    """Store seven steps of Clock, whose observation is the time and whose time limit is 5.
+
+    The final observation, 5, has a slot without a step; the next slot holds 0 again.
+    """
     agent = learner(Clock(), rollout_steps=7, n_step=2, gamma=0.5)
     runners, metrics = loop.run_chunk(agent, runners_of(agent))
     memory = jax.tree.map(lambda leaf: leaf[0], runners.replay_buffer)
@@ -235,9 +241,9 @@ def test_the_huber_loss_counts_taken_actions_of_real_steps():
 
 @pytest.mark.parametrize(("layer_norm", "length"), [(True, np.sqrt(2)), (False, 8.0)])
 def test_a_layer_that_is_not_normalised_starts_at_the_scale_of_its_inputs(layer_norm, length):
-    """The first layer has one input and 64 outputs, so its kernel has 64 weights.
+    """Compare the norm of the first kernel, from one input to 64 outputs, with `length`.
 
-    With layer norm the kernel is orthogonal and has norm sqrt(2); otherwise its weights have
+    With layer norm the kernel is orthogonal and has norm sqrt(2). Otherwise its 64 weights have
     standard deviation 1, so its norm is about 8.
     """
     agent = learner(Endless(), layer_norm=layer_norm, hidden=(64, 64))
@@ -249,7 +255,7 @@ def test_a_layer_that_is_not_normalised_starts_at_the_scale_of_its_inputs(layer_
 
 
 def test_no_gradient_enters_the_targets(plain):
-    """A gradient step equals a step in which the targets are constants."""
+    """A gradient step gives the same weights as a step whose targets are constants."""
     agent, runner, _ = plain
     target = jax.jit(agent.network.init)(jax.random.key(9), jnp.ones(1))
     optimiser = minibatches.optimiser(agent.settings)
@@ -302,9 +308,9 @@ def test_nothing_is_learned_before_the_warm_up_ends():
 
 
 def test_seeds_share_one_branch_for_the_warm_up():
-    """Under `vmap`, `cond` computes both branches if its condition differs between seeds.
+    """The program has one `cond`, also for two seeds, because all seeds share its condition.
 
-    So the condition must be the same for all seeds.
+    With a condition per seed, `vmap` would compute both branches.
     """
     agent = learner(Endless())
     update = jax.vmap(agent.update, axis_name=SEEDS)
@@ -340,9 +346,9 @@ def test_epsilon_falls_from_environment_to_environment(power):
 
 @pytest.mark.full
 def test_it_learns_the_better_lever_and_bootstraps_at_the_time_limit():
-    """A reward of 1 at every step has value 1 / (1 - 0.8) = 5.
+    """With a reward of 1 per step and gamma 0.8, the best value is 1 / (1 - 0.8) = 5.
 
-    Without bootstrapping at the time limit of five steps it would be at most 3.4.
+    Without bootstrapping at the time limit of five steps, the value would be at most 3.4.
     """
     agent = learner(
         Lever(),
@@ -363,7 +369,7 @@ def test_it_learns_the_better_lever_and_bootstraps_at_the_time_limit():
 
 
 def resumes_bit_identically(tmp_path, flags, id="Grid-Empty-Random-5x5-v0", loss="q_loss"):
-    """Check that a run of four updates equals a run that is resumed after two, bit by bit."""
+    """Compare a run of four updates with a run that is resumed after two: equal, bit by bit."""
     flags = [id, *flags, "--total-steps", "128"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert train.main([*flags, "--out", str(whole)]) == 0
@@ -410,8 +416,8 @@ def test_settings_that_cannot_work_say_why(wrong, words):
 
 def test_a_replay_buffer_larger_than_memory_is_refused():
     agent = learner(Endless(), capacity=4 * 10**12)
-    # A step takes 15 bytes: 4 each for observation, action and reward, and three flags. In addition
-    # there is a count for each environment.
+    # A step takes 15 bytes: 4 each for observation, action and reward, and 1 for each of three
+    # flags. The counter `written` takes 4 bytes for each of the four environments.
     need = f"{2 * (4 * 10**12 * 15 + 16):,}"
     with pytest.raises(ValueError, match=rf"takes {need} bytes of a device \(2 seeds\), cpu has"):
         replay_checks.check_memory(agent, 2)
@@ -419,10 +425,10 @@ def test_a_replay_buffer_larger_than_memory_is_refused():
 
 
 def test_a_million_steps_of_craft_fit_in_400_mb(monkeypatch):
-    """A step takes 177 bytes.
+    """A step of Craft takes 177 bytes in the replay buffer.
 
-    These are 145 for the observation, 17 for the mask, 4 each for action, reward and priority, and
-    three flags.
+    The observation takes 145 bytes, the mask 17, action, reward and priority 4 each, and three
+    flags 1 each.
     """
     craft = jaxenvs.make("Craft-Classic-Ids-v0")
     agent = learner(craft, capacity=1_000_000, num_envs=64, warm_up=1000, priority=0.6)

@@ -87,7 +87,7 @@ class Choosy(Walk):
     """Environment `Walk` in which the action down is illegal in the last row."""
 
     def action_mask(self, state, params=None):
-        """Return the legal actions of the row."""
+        """Return the legal actions: right everywhere, and down in all rows but the last."""
         return jnp.stack([jnp.bool_(True), state.cell // SIDE < SIDE - 1])
 
 
@@ -152,7 +152,7 @@ def test_attention_equals_plain_numpy():
 
 @functools.cache
 def played(env: Env):
-    """Return a learner, its runner after four rollouts, and the last rollout; it is not trained."""
+    """Return an untrained learner, its runner after four rollouts, and the last rollout."""
     agent = learner(env)
     runners = loop.start(agent, KEY[None])
 
@@ -171,7 +171,7 @@ def collected(env: Env):
 
 
 def starts(env: Env):
-    """Return the steps of `played`'s last rollout, at which imagined rollouts can begin."""
+    """Return the states in which imagined rollouts begin: the steps of `played`'s last rollout."""
     rollout = played(env)[2]
     return dyna_rollouts.Start(rollout.obs, *rollout.memory)
 
@@ -279,7 +279,7 @@ def test_a_reward_depends_on_the_next_numbers_but_not_after_an_end():
 
 
 def test_imagination_and_training_predict_the_same_reward():
-    """The reward predicted in an imagined step equals the one predicted in a training window."""
+    """The model predicts the same reward in an imagined step and in a training window."""
     agent, runner = collected(Timed())
     weights = shaken(runner.model.weights)
     runner = runner._replace(model=runner.model._replace(weights=weights))
@@ -328,7 +328,7 @@ def test_windows_hold_the_steps_and_the_ends_of_episodes():
             assert seen.reward[row, step] == (new == 5)
             assert seen.terminated[row, step] == window.over[row, step] == (new == 10)
             if new != 10:
-                # true also if this is the final observation of a truncated episode
+                # the next observation may also be the final one of a truncated episode
                 assert cell[row, step + 1] == new
                 met.add(bool(seen.is_step[row, step + 1]) if step < 2 else None)
             else:
@@ -400,8 +400,8 @@ def test_losses_over_ends_equal_a_plain_loop(monkeypatch):
 def test_losses_ignore_slots_after_an_end():
     """The losses ignore slots after a terminal step.
 
-    In the slot with a truncated episode's final observation, the losses read only the observation:
-    they ignore reward, mask and action.
+    One slot holds only the final observation of a truncated episode. There the losses read the
+    observation, and ignore reward, mask and action.
     """
     agent, runner = collected(Choosy())
     weights = shaken(runner.model.weights)
@@ -528,9 +528,9 @@ def test_imagined_episodes_begin_at_their_start_again_after_an_end(imagined):
 
 
 def test_learning_unrolls_imagined_rollouts_as_acted(imagined):
-    """In learning, log-probabilities and values equal those of acting, also after an episode ends.
+    """Learning recomputes the log-probabilities and values of acting, also after an episode ends.
 
-    The action masks of imagined steps are predicted by the model.
+    The rollout is imagined, so the model predicts the masks of legal actions.
     """
     agent, now, _, rollout = imagined
     batch = minibatches.as_sequences(rollout._replace(memory=now.memory[None]))
@@ -674,9 +674,10 @@ def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
 @pytest.mark.usefixtures("as_a_user")  # no jaxtyping checks, which would refuse the stand-ins
 @pytest.mark.parametrize("updates", [1, 2, 16_384, 65_536])
 def test_imagination_begins_after_the_warm_up_and_continues(monkeypatch, updates):
-    """The warm-up is counted in updates, because the number of steps would overflow int32.
+    """Imagination begins after the warm-up, and continues when 2**31 steps are exceeded.
 
-    16,384 updates of 8,192 x 16 steps make 2**31 steps.
+    16,384 updates of 8,192 x 16 steps make 2**31 steps. The warm-up is compared with the number of
+    updates, because the number of steps would overflow int32.
     """
     large = {"num_envs": 8192, "rollout_steps": 16, "warm_up": 2 * 8192 * 16}
     rollout = rollouts.Rollout(reward=jnp.ones(3))

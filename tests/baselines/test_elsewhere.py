@@ -138,7 +138,7 @@ def test_what_cannot_be_played_there_is_said_in_a_sentence(run, capsys):
     ],
 )
 def test_a_package_that_is_missing_is_named_with_what_installs_it(monkeypatch, id, package, says):
-    # Makes `import` of the package fail, as if it were not installed.
+    # `import` of the package now fails, as if it were not installed
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises((upstream.NotThereError, MissingExtraError), match=says):
         upstream.play(uniform(id), package, jax.random.key(0), 2)
@@ -149,8 +149,8 @@ def test_a_policy_that_remembers_begins_every_episode_anew():
     env = jaxenvs.make("Classic-CartPole-v0")
 
     def predict(memory, obs, mask):
-        # Push left in every other step, else right: the pole stays up for longer than with random
-        # actions.
+        # The policy alternates between left and right, which balances the pole for longer than
+        # random actions do.
         return memory + 1, jnp.where(memory % 2 == jnp.arange(2), 9.0, -9.0), jnp.float32(0)
 
     policy = Policy(env, lambda: jnp.int32(0), predict, "Classic-CartPole-v0")

@@ -28,9 +28,8 @@ def test_exactly_the_first_episode_of_each_environment():
     np.testing.assert_array_equal(episodes.terminated, drawn <= 6)
     np.testing.assert_array_equal(episodes.succeeded, (drawn > 3) & (drawn <= 6))
 
-    # Each drawn length from 1 to 8 is equally frequent, and the lengths 6, 7 and 8 all give
-    # episodes of 6 steps. An evaluation that counted the first episodes to end would favour short
-    # ones.
+    # Lengths from 1 to 8 are equally frequent, and 6, 7 and 8 all give episodes of 6 steps. An
+    # evaluation of the first `count` episodes to end would have too many short ones.
     shares = np.bincount(np.asarray(episodes.lengths), minlength=7)[1:] / count
     np.testing.assert_allclose(shares, [1 / 8] * 5 + [3 / 8], atol=0.03)
 
@@ -61,7 +60,7 @@ def test_summary_has_means_of_all_and_of_each_seed():
 
 
 def test_a_score_is_no_success(capsys):
-    """Only environments that define success have a success rate; a return above 0 is no success."""
+    """Without a definition of success there is no success rate, even with positive returns."""
     returns = jnp.array([[5.6, 3.0]])
     played = evaluation.Episodes(returns, jnp.array([[9, 9]], jnp.int32), jnp.array([[True, True]]))
     result = evaluation.summary(jax.device_get(played), [{"seed": 0}])

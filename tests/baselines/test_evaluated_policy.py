@@ -47,16 +47,16 @@ def weights_of(agent: Learner, seeds: int):
 
 
 def balanced(learner, weights, key, obs, mask, state, params, greedy):
-    """Stand-in for a search: it balances the pole, but always pushes left if `greedy`."""
+    """Stand-in for a search that balances the pole; with `greedy`, it always pushes left."""
     right = (obs[:, 2] + obs[:, 3] > 0) & (not greedy)
     return right.astype(jnp.int32)
 
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory):
-    """Return a run of AlphaZero with two seeds, evaluated with a stand-in for its search.
+    """Return a run of AlphaZero with two seeds, its learner, its weights, and its eval.json.
 
-    The stand-in compiles quickly.
+    The evaluation used a stand-in for the search, which compiles quickly.
     """
     folder = tmp_path_factory.mktemp("runs") / "run"
     run, agent, weights = made(folder, "alphazero", CARTPOLE, seeds=2)

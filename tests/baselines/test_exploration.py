@@ -130,7 +130,10 @@ def test_bonuses_of_large_features_stay_right_over_long_episodes(size):
 
 
 def test_what_was_seen_again_and_again_earns_a_share_of_its_visits():
-    """With one feature, the bonus after n visits is count-based: 1 / (n + ridge)."""
+    """An observation that was visited n times before has the bonus 1 / (n + ridge).
+
+    Features have one component here, so the bonus is count-based.
+    """
     ones, none = jnp.ones((20, 1, 1)), jnp.zeros((20, 1), jnp.bool_)
     _, bonus = jax.jit(e3b.elliptical_bonuses)(e3b.initial_factors(1, 1), ones, none)
     np.testing.assert_allclose(bonus[:, 0], 1.0 / (np.arange(20) + 0.1), rtol=1e-4)
@@ -163,8 +166,8 @@ def test_the_inverse_model_learns_actions_and_ignores_ends():
 def test_devices_share_what_is_learned(kind):
     """Bonuses and statistics on two devices equal those on one device.
 
-    A `vmap` over two halves of the environments simulates the devices, because its axis has the
-    name of the mesh's axis.
+    The devices are simulated by a `vmap` over two halves of the environments. The `vmap` axis has
+    the name of the devices' mesh axis, so that collectives work.
     """
     bonus = kind(SPACE, gamma=0.9, minibatches=4, width=16, num_actions=3)
     curiosity, visits = jax.jit(bonus.init)(KEY, jnp.zeros(2)), walks()

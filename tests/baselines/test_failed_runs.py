@@ -68,7 +68,10 @@ def test_a_fault_with_a_sentence_leaves_no_directory(
 def test_a_failure_on_the_device_leaves_no_directory_but_other_files(
     environment, tmp_path, monkeypatch
 ):
-    """A failure on the device occurs in the first update, after the run's directory is made."""
+    """A failure in the first update leaves no run folder, and keeps files of other programs.
+
+    Such a failure happens on the device, after the run's folder was made.
+    """
     environment(Endless)
     monkeypatch.setattr(loop, "run_chunk", lambda *arguments: 1 / 0)
     monkeypatch.setattr(loop, "_trace", lambda *arguments: None)

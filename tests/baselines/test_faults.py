@@ -226,10 +226,10 @@ def spoil(file: Path, dice: random.Random) -> str:
 
 
 def damages(run: Run, folder: Path, count: int) -> int:
-    """Damage a random file of the newest of two checkpoints, `count` times.
+    """Damage a random file of the newest of two checkpoints; repeat `count` times.
 
-    Each time, the previous checkpoint must be restored, unless the damage changed nothing that
-    matters. Return how often it was restored.
+    Each time, the previous checkpoint must be restored, unless the damage left the file's content
+    unchanged or hit the manifest. Return how often the previous checkpoint was restored.
     """
     dice, passed = random.Random(0), 0
     for _ in range(count):

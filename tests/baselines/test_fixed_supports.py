@@ -39,7 +39,7 @@ def test_returns_beyond_the_bounds_are_logged_and_warned_of_once(tmp_path, capsy
     assert shares[-1] > 0.5
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
     assert len(said) == 1
-    # The recommended bound must be at least `TRUE`, the true value.
+    # The recommended bound is at least `TRUE`, the true value.
     assert said[0].endswith("start a new run with --v-max 78")
     assert "v_min=-10 to v_max=10" in said[0]
 
@@ -56,11 +56,10 @@ def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
 
 @pytest.mark.usefixtures("as_a_user")  # no jaxtyping checks, which would refuse stand-ins
 def test_the_wide_distributions_of_a_new_network_are_not_clipped_targets(monkeypatch):
-    """Atoms that the discount and reward move out of the support do not count as clipped targets.
+    """A target counts as clipped only if its mean lies outside the support.
 
-    A new network gives every atom the same probability, so some of the probability always leaves
-    the support. Only the mean of a target must stay in it. The numbers are like those of TSP, with
-    negative rewards.
+    A new network gives every atom the same probability, so the reward and the discount always move
+    some probability out of the support. The numbers are like those of TSP, with negative rewards.
     """
     network = types.SimpleNamespace(support=jnp.linspace(-15.0, 0.0, 51))
     # The logits are 0: a uniform distribution over the atoms.
@@ -97,9 +96,8 @@ def test_two_hot_targets_beyond_the_atoms_too(tmp_path, capsys, algorithm, more,
     assert said.endswith(f"start a new run with {fix}") and "atoms=10" in said
 
 
-# Smallest and largest discounted return that play can reach, with a discount of 0.99. A key is a
-# prefix of environment ids. The table lists ids whose bounds do not follow from the range of
-# rewards alone.
+# Smallest and largest discounted return that play can reach, with a discount of 0.99, by prefix of
+# environment ids. The ids listed here have bounds that do not follow from the range of rewards.
 REACHED = {
     "Grid-": (-1, 1),
     "BabyAI-": (-1, 1),
@@ -114,8 +112,8 @@ REACHED = {
     "Puzzle-": (-1, 1),
     "PuzzleScript-": (0, 1),
 }
-# Smallest and largest reward that play can reach, where `reward_range` is wider. A key is a prefix
-# of environment ids.
+# Smallest and largest reward that play can reach, by prefix of environment ids. For the ids listed
+# here, `reward_range` is wider.
 PAID = {"Puzzle-2048-": (0, 4096), "Puzzle-PegSolitaire-": (0, 1), "Craft-Classic-": (-0.9, 22.9)}
 PAID |= {"Craft-": (-2, 20)}
 

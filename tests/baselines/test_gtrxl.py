@@ -115,7 +115,7 @@ def test_attention_equals_a_plain_loop():
 def network():
     """Return the compiled functions `think` (one step) and `unroll` (a sequence) of a network."""
     weights = jax.jit(NETWORK.init)(KEY, jnp.ones(1))
-    # Initially, gates pass on their input nearly unchanged, so change all weights.
+    # Initially, gates return nearly the residual stream. Larger weights give all layers an effect.
     weights = jax.tree.map(lambda leaf: leaf + 0.3 * jnp.sign(leaf), weights)
     think = jax.jit(lambda memory, obs: NETWORK.think(weights, memory, obs, None))
     unroll = jax.jit(lambda memory, obs, done: NETWORK.unroll(weights, memory, obs, done))
@@ -171,9 +171,10 @@ def test_nothing_crosses_the_end_of_an_episode():
 
 
 def test_memory_reaches_back_the_sum_of_the_layers():
-    """With two layers that attend to 4 steps back, the memory reaches 8 steps back.
+    """With two layers that attend to 4 steps back, an output depends on the 8 steps before it.
 
-    The reason is that the second layer's memory stores outputs of the first.
+    The second layer attends to stored outputs of the first layer at earlier steps, and these depend
+    on steps still earlier.
     """
     obs, none = drawn(0, 12, 1), np.zeros(12, bool)
     other = obs.copy()

@@ -138,7 +138,7 @@ def test_arrays_of_a_manifest_must_fit_into_memory(run):
     ],
 )
 def test_arrays_that_decompress_to_a_larger_size_are_refused(run, old, new, says):
-    """The files that Orbax wrote are changed, and the manifest's hashes match them."""
+    """Files of a checkpoint are changed, and its manifest is made to match the changed files."""
     newest = run.checkpoints / "00000002"
     store = tensorstore.KvStore.open(
         {"driver": "ocdbt", "base": f"file://{newest / 'weights'}/"}

@@ -89,7 +89,10 @@ def test_free_slots_are_filled_first():
 
 
 def test_a_full_buffer_replaces_the_least_probable_levels_by_better_ones():
-    """Two of three new levels are better than the two least probable levels, and replace these."""
+    """Three levels are inserted; two of them replace the two least probable levels of the buffer.
+
+    The third has a score that is too low.
+    """
     buffer = full([1, 2, 3, 4], [0.9, 0.1, 0.5, 0.2], 4)
     after = insert(buffer, [5, 6, 7], [0.05, 0.3, 0.4], 0)
     assert content(after) == {1: 0.9, 3: 0.5, 6: 0.3, 7: 0.4}
@@ -97,7 +100,10 @@ def test_a_full_buffer_replaces_the_least_probable_levels_by_better_ones():
 
 
 def test_a_stale_level_survives_a_better_score():
-    """A level that was not played for a long time keeps its slot, even against a better score."""
+    """A level not played for a long time keeps its slot against a new level with a higher score.
+
+    A new level first replaces the level that is least likely to be replayed.
+    """
     buffer = full([1, 2, 3], [0.9, 0.1, 0.5], 3)
     buffer = buffer._replace(time=jnp.array([9, 9, 0], jnp.int32))  # slots contain levels 1, 3, 2
     assert content(insert(buffer, [4], [0.3], 10)) == {1: 0.9, 2: 0.1, 3: 0.5}
@@ -105,7 +111,7 @@ def test_a_stale_level_survives_a_better_score():
 
 
 def test_a_known_level_gets_its_new_score_and_time():
-    """A duplicate takes no second slot, may get a worse score, and keeps its best return."""
+    """A level that is inserted again keeps its slot and best return, and may get a lower score."""
     buffer = full([1, 2], [0.9, 0.1], 4)
     after = insert(buffer, [1], [0.3], 5)
     assert content(after) == {1: 0.3, 2: 0.1}

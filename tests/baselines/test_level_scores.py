@@ -13,9 +13,9 @@ STEPS, ENVS = 23, 6
 
 
 def rollout(seed):
-    """Return a random rollout and, for each environment, the step ranges of its episodes.
+    """Return a random rollout and, for each environment, a list of (first step, end) of episodes.
 
-    All environments begin a new episode at step 0. In the last environment no episode ends.
+    All environments begin an episode at step 0. In the last environment no episode ends.
     """
     rng = np.random.default_rng(seed)
     done = rng.random((STEPS, ENVS)) < 0.2

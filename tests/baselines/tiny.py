@@ -65,10 +65,7 @@ class Endless(Env):
 
 
 class Clock(Endless):
-    """Environment `Endless` that observes the time.
-
-    An episode is truncated after five steps, so its final observation is 5.
-    """
+    """Environment `Endless` whose observation is the time; the final observation is 5."""
 
     def observe(self, state, params=None):
         """Observe the time."""
@@ -101,7 +98,7 @@ class CountdownState(State):
 class Countdown(Endless):
     """Environment whose episodes have a random length from 1 to 8.
 
-    The last step's reward is this length; all other rewards are 0.
+    The last step's reward is the length of the episode; all other rewards are 0.
     """
 
     fully_observed = False  # the length is hidden
@@ -207,8 +204,9 @@ def rows_of(agent: Learner, updates: int) -> list[dict[str, Any]]:
 def warm_up_is_not_averaged(agent: Learner, of_turns: tuple[str, ...] = ("actor_loss",)) -> None:
     """Check that losses are logged as None before the first gradient step, and then as means.
 
-    The first update must end before the warm-up does; the second must take gradient steps after
-    every environment step. `of_turns` are further metrics that are unknown in the warm-up.
+    The first update of `agent` must end before the warm-up does. In the second update, gradient
+    steps must follow every environment step. `of_turns` names further metrics that are None in the
+    first update.
     """
     first, second = rows_of(agent, 2)
     for name in ("critic_loss", "q", *of_turns):

@@ -8,10 +8,10 @@ from gymnasium import spaces
 
 
 class Signal(gymnasium.Env):
-    """Environment with a reward of 1 for each action that repeats the signal in the observation.
+    """Environment that rewards an action with 1 if it equals the signal in the observation.
 
-    An episode has `length` steps. With `cut` it ends by truncation, and its final observation is
-    all 9.
+    An episode has `length` steps. With `cut` it is truncated instead of terminated, and its final
+    observation is all 9.
     """
 
     def __init__(self, length: int = 8, cut: bool = False, pause: float = 0.0) -> None:

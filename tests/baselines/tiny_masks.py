@@ -9,7 +9,7 @@ from jaxenvs.core.spaces import Discrete
 class Gate(Clock):
     """Environment with three actions: the first is illegal at even times, the last at odd times.
 
-    The time limit is at 5, an odd time; the next episode begins at 0, an even time.
+    An episode ends at time 5, which is odd, and the next begins at time 0, which is even.
     """
 
     @property
