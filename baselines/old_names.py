@@ -141,7 +141,7 @@ def member(package: str, name: str) -> Any:
     """Return the member `name` of an old module whose name is now the name of a package.
 
     For example, `jaxenvs.baselines.networks` was a module and is now a package. The member comes
-    from its new module, and a warning is printed. Raises `AttributeError` if the old module had no
+    from its new module, and a warning is issued. Raises `AttributeError` if the old module had no
     such member.
     """
     old = package.removeprefix(f"{PACKAGE}.")

@@ -3,8 +3,8 @@
 A network maps an observation to a latent state, predicts the next latent state and the reward of an
 action, and predicts the policy and value of a latent state. Gumbel MuZero (Danihelka et al., 2022,
 through mctx) searches in this model and never in the environment, so plans depend only on the
-agent's observations. Illegal actions are masked only at the root of a search. Run it with `jaxenvs
-train ID --algo muzero`.
+agent's observations. Illegal actions are masked only at the root of a search. Run it with
+`jaxenvs train ID --algo muzero`.
 
 The replay buffer stores each step together with the search policy. The network is trained
 (muzero_loss.py) on windows of `unroll_steps` + 1 steps, which are sampled uniformly or, with

@@ -2,8 +2,8 @@
 
 The value V is an expectile of Q over the dataset's actions. Two Q-networks are fitted to r + gamma
 V. The policy is fitted to the dataset's actions, weighted by their advantage. Thus no target
-depends on the Q-value of an action outside of the dataset. Run it with `jaxenvs train ID --algo iql
---demos NAME`; `jaxenvs demos` records datasets.
+depends on the Q-value of an action outside of the dataset. Run it with
+`jaxenvs train ID --algo iql --demos NAME`; `jaxenvs demos` records datasets.
 
 Deliberate differences from the paper: actions are discrete; the three losses are minimised in one
 gradient step, from the same weights; the Q-networks have LayerNorm. A truncated episode is

@@ -3,8 +3,8 @@
 The learner receives a fixed data set of random transitions. It also receives the observation of the
 goal or, if levels have different goals, whether each state in the data set is solved. From these
 data, it learns a discrete model ("Learning discrete world models for heuristic search";
-latent_world.py) and a heuristic for states of the model. Run it with `jaxenvs train ID --algo
-world`, then plan with `jaxenvs solve ID --model RUN`.
+latent_world.py) and a heuristic for states of the model. Run it with
+`jaxenvs train ID --algo world`, then plan with `jaxenvs solve ID --model RUN`.
 
 The first gradient steps, a fraction `model_share` of all, train the model. The later steps train
 the heuristic by Q-learning (Agostinelli et al., 2024, "Q* Search") on random walks in the model.

@@ -21,7 +21,9 @@ from ..core.processes import reached
 from ..storage.runs import RunError
 
 AUTO = "auto"  # value of --address: join the Ray cluster that this machine is part of
-DEATHS = 3  # a run ends after more than `DEATHS` deaths per process without a result in between
+# A run ends after more deaths in a row than this: `DEATHS` for each actor, but `DEATHS` in total
+# for learners or replay shards.
+DEATHS = 3
 
 
 ENVIRONMENT = {

@@ -33,7 +33,7 @@ class GymWorld:
 
     @property
     def features(self) -> Features:
-        """Observations as network inputs: Gymnasium observations are used unchanged."""
+        """Conversion of observations to network inputs, which leaves them unchanged."""
         return Features(self.observation_space, identity)
 
 

@@ -15,7 +15,8 @@ class Interrupt:
 
     Python runs signal handlers only between bytecodes, so a handler would wait for the compiled
     update to end. Therefore a thread reads signals from Python's wake-up socket
-    (`signal.set_wakeup_fd`), prints the message and ends the process at once.
+    (`signal.set_wakeup_fd`). It prints a message at the first Ctrl-C, and ends the process at the
+    second, both immediately.
     """
 
     def __init__(self, promise: str, last: Callable[[], object] = lambda: None) -> None:

@@ -1,7 +1,7 @@
 """Writer of a run's files.
 
-Checkpoints are written while training continues. If the disk is full, the writer warns, and
-training continues without the files.
+Checkpoints are written while training continues. If the disk is full, the writer prints a warning,
+training continues, and the writer tries again later.
 """
 
 import contextlib

@@ -81,7 +81,7 @@ class Config:
         """Constructor fields; `obs="image"` is added if an old config.json omits `obs`.
 
         By default, all grids observed the image in old versions, but grids with a mission now
-        observe a `dict`. New runs always have `obs` in config.json.
+        observe a `dict`. New runs in such grids always have `obs` in config.json.
         """
         if self.id.startswith(GYM) or "obs" in self.fields or not reads_mission(self.id):
             return self.fields

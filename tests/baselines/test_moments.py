@@ -96,7 +96,7 @@ def test_floats_are_in_deviations_and_whole_numbers_as_they_were():
 
 
 def test_constants_extremes_and_numbers_that_are_none():
-    """Constants do not cause division by zero; NaN and inf are left out of the statistics."""
+    """Constants do not cause division by zero; NaN and inf do not spoil the statistics."""
     x = np.random.default_rng(0).normal(0, 1, (2, 5, 3, 2, 2)).astype(np.float32)
     x[..., 0, 0] = 123456.7  # this entry is constant
     x[0, 0, 0, 1, 0], x[1, 0, 0, 1, 0] = np.nan, np.inf
