@@ -1,8 +1,8 @@
 """Old names of modules of `jaxenvs.baselines`, which work for one release, with a warning.
 
-For example, `jaxenvs.baselines.ppo` is now `jaxenvs.baselines.on_policy.ppo`. Importing the old
-name gives a module that has the attributes of the new module, or of several modules if the old one
-was split. `python -m` runs the new module.
+For example, `jaxenvs.baselines.ppo` is now `jaxenvs.baselines.on_policy.ppo`. Importing an old name
+gives a module with the attributes of the new module, or of several new modules if the old one was
+split. `python -m` with an old name runs the new module.
 """
 
 import importlib
@@ -138,16 +138,16 @@ def _warn(old: str, names: tuple[str, ...], level: int = 3) -> None:
 
 
 def member(package: str, name: str) -> Any:
-    """Look up `name` as a member of the old module whose name is now the name of a package.
+    """Return the member `name` of an old module whose name is now the name of a package.
 
-    For example, `jaxenvs.baselines.networks` was a module and is now a package. Return the member
-    from its new module, with a warning. Raises `AttributeError` if the old module had no such
-    member.
+    For example, `jaxenvs.baselines.networks` was a module and is now a package. The member comes
+    from its new module, and a warning is issued. Raises `AttributeError` if the old module had no
+    such member.
     """
     old = package.removeprefix(f"{PACKAGE}.")
     new = MEMBERS[old].get(name, name)
     (home,) = modules_of(old)
-    # The package's `__init__` imports the new module, unless the import has failed.
+    # The package's `__init__` has imported the new module, unless that import failed.
     module = sys.modules.get(f"{PACKAGE}.{home}")
     if not name.startswith("_") and hasattr(module, new):
         _warn(f"{package}.{name}", (f"{home}.{new}",), 4)
@@ -156,12 +156,12 @@ def member(package: str, name: str) -> Any:
 
 
 def _as_main() -> None:
-    """Run an old command. `runpy` executes this code with the globals of `__main__`."""
+    """Run an old command; `runpy` executes the code of this function in the module `__main__`."""
     spec = globals()["__spec__"]
     spec.loader.run(spec.name)
 
 
 def install() -> None:
-    """Append the import hook to `sys.meta_path`, so that existing modules are found first."""
+    """Append the import hook to `sys.meta_path`; at its end, existing modules are found first."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.append(Finder())

@@ -21,10 +21,10 @@ PRESETS = tuple(
 
 
 def preset(id: str, name: str | None = None, algorithm: str = "ppo") -> Preset:
-    """Merge all presets of a learner that match a registered id (not an alias) into one preset.
+    """Merge all presets of a learner that match an id into one preset.
 
-    Presets without a name are always merged, and presets with a name only if it is `name`. Raises
-    `ValueError` if the id has no preset of this name.
+    The presets are those without a name and those with the name `name`. `id` must be a registered
+    id, not an alias. Raises `ValueError` if the id has no preset of this name.
     """
     if name not in names(id, algorithm):
         known = ", ".join(filter(None, names(id, algorithm))) or "none"

@@ -21,7 +21,7 @@ from .core.puzzles import has_goal, has_unit_cost
 from .core.value_scales import Rescaled
 from .networks.policies import Separate, check_outputs, load_network
 
-# settings of the network that may be missing, because a learner or an older run lacks them
+# settings of the network that learners or older runs may lack
 OPTIONAL = (
     "bfloat16",
     "activation",
@@ -74,7 +74,7 @@ def training_env(name: str, env: Env, settings: Any) -> Env:
 def network(row: Algorithm, env: Any, settings: Mapping[str, Any]) -> Network:
     """Return the policy network for a jaxenvs environment or, with Ray, a Gymnasium environment.
 
-    Raises `KeyError` if `settings` lacks a name in `row.shape`, the settings of the network.
+    Raises `KeyError` if `settings` lacks a setting of the network (a name in `row.shape`).
     """
     check_actions(row, env)
     given = {name: settings[name] for name in row.shape}

@@ -116,9 +116,9 @@ def _run(argv: list[str]) -> int:
 
 
 def _steps(run: Run) -> int | None:
-    """Return the number of steps for which each seed was trained at the newest checkpoint.
+    """Return the number of steps of each seed at the newest checkpoint, as recorded in log.jsonl.
 
-    Returns None if log.jsonl has no record of that update.
+    Returns None if log.jsonl has no record of this checkpoint's update.
     """
     update = checkpoints.newest(run.checkpoints)
     made = (record.get("steps") for record in run.records() if record["update"] == update)
@@ -140,7 +140,7 @@ def _chosen_by(run: Run) -> list[dict[str, Any]]:
     rows = [row for row in run.records() if "eval_return" in row]
     found = []
     for seed in range(run.config.seeds):
-        # Among equal returns, `max` takes the first evaluation, as training does.
+        # Among evaluations with equal returns, `max` takes the first one, as training does.
         best = max(rows, key=lambda row, seed=seed: row["eval_return"][seed])
         policy = best.get("eval_policy", "episodes of an older version: no search")
         returned = best["eval_return"][seed]
@@ -185,9 +185,9 @@ def _parser() -> Parser:
 def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, Any]:
     """Evaluate the policy of one seed, print a line of results, and return them for --json.
 
-    In the returned dict, `here` holds the results in jaxenvs. Options add further entries:
-    `--random` adds `random` (results of random play), `--worst` adds `worst` (success on the worst
-    levels), and `--in` adds `there` (results in the original package).
+    The entry `here` of the returned dict has the results in jaxenvs. Options add entries: `random`
+    for random play (`--random`), `worst` for the worst levels (`--worst`), and `there` for the
+    original package (`--in`).
     """
     package, count, greedy = args.package, args.episodes, args.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))

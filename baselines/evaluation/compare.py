@@ -38,7 +38,7 @@ EXAMPLES = (
     "compare runs/* --score success --json compared.json",
 )
 SCORES = {"return": "mean_return", "success": "success_rate", "length": "mean_length"}
-FEW = 5  # number of runs of a method in a task below which an interval means little
+FEW = 5  # number of runs of a method in a task below which an interval is unreliable
 LARGEST = 2**24  # largest eval.json that is read, in bytes
 # Errors that a damaged eval.json may cause, for example because its numbers are too large or its
 # lists are nested too deeply.
@@ -143,7 +143,7 @@ def comparison(runs: Sequence[str], score: str = "return", normalize: bool = Fal
 
 
 def _named(text: str) -> tuple[str, Path]:
-    """Split `NAME=path` into name and path, unless a file or folder of exactly this name exists."""
+    """Split `NAME=path` into name and path, unless a file or folder is called `text` as a whole."""
     name, equals, path = text.partition("=")
     if not equals or os.path.exists(text):
         return "", Path(text)
@@ -183,7 +183,7 @@ def _evaluated(path: Path, score: str) -> Evaluated:
 
 
 def _policy(result: dict[str, Any]) -> str:
-    """Return the description of the policy in an eval.json; older files get a standard text."""
+    """Return the description of the policy in an eval.json, or a substitute for older files."""
     if "policy" in result:
         return as_phrase(result["policy"])
     search = "greedy actions of a search" if "without_search" in result else "not stated"
@@ -275,10 +275,7 @@ def _row(name: str, scores: statistics.Scores, each: bool = False) -> list[str]:
 
 
 def _policies(found: Comparison) -> list[str]:
-    """Return lines that describe the policy of each method.
-
-    A method has one line if its policy is the same in all tasks, otherwise a line per task.
-    """
+    """Return lines that describe the policies: one per method, or one per task if they differ."""
     lines = []
     for name, policies in found.policies.items():
         same = len(set(policies)) == 1

@@ -111,9 +111,10 @@ def program(policy: Policy) -> bytes:
 
 
 def exportable(policy: Policy) -> Callable[..., Any]:
-    """Return the function that the program applies to each observation of a batch, by `vmap`.
+    """Return the function from one observation to outputs, which the program applies to a batch.
 
-    For a Box action space, the function outputs means and standard deviations.
+    The function is `policy.think`, but for a Box action space it outputs means and standard
+    deviations.
     """
     actions = distributions.of(policy.env.action_space)
     if not isinstance(actions, distributions.TanhGaussian):
@@ -143,10 +144,10 @@ def distribution(space: spaces.Space) -> dict[str, Any]:
 
 
 def value(policy: Policy) -> dict[str, Any]:
-    """Return a description of the program's value: its unit, and its relation to the network.
+    """Return a description of the value that the program outputs: its unit and its scaling.
 
-    `offset` and `factor` convert the network's output to the value. Both are null if an older
-    version of jaxenvs did not save them.
+    The value is the network's output, scaled by `factor` and shifted by `offset`. Both are null if
+    an older version of jaxenvs did not save them.
     """
     offset, factor = (
         None if math.isnan(x) else x for x in value_scales.offset_and_factor(policy.weights)

@@ -23,10 +23,10 @@ def agents_of(config: Config) -> Agents:
 
 
 def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) -> None:
-    """Evaluate the policy of every agent over `count` episodes; write eval.json and print it.
+    """Evaluate the policy of every agent over `count` episodes; write eval.json and print results.
 
-    The module of a learner may replace the evaluation and its text (see `learner.Algorithm`). For a
-    sweep, no text is printed here, because the caller prints a table.
+    The module of a learner may replace the evaluation and its text (see `learner.Algorithm`). The
+    results of a sweep are not printed, because the caller prints them as a table.
     """
     module = learner.algorithm.load()
     evaluate = getattr(module, "evaluate", episodes.evaluate)

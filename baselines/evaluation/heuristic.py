@@ -44,10 +44,9 @@ def compare(
 ) -> dict[str, Any]:
     """Search from `levels` with the learned heuristic, and compare the plans with the optimum.
 
-    The arrays of `levels` are (boards, ...). `budget` is the number of nodes that a search may
-    store per board. Returns the content of heuristic.json: settings, fractions of boards, mean
-    costs, node counts and times. Means of costs exclude boards that the search did not solve, and
-    boards whose optimal cost is unknown.
+    The arrays of `levels` are (boards, ...). A search may store `budget` nodes per board. Returns
+    the content of heuristic.json: settings, fractions of boards, mean costs, node counts and times.
+    Mean costs are over the boards that the search solved and whose optimal cost is known.
     """
     boards = len(jax.tree.leaves(levels.board)[0])
     settings = {"weight": weight, "batch_size": batch_size, "max_length": LONGEST}
@@ -99,8 +98,8 @@ def _optimum(
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     """Return the optimal cost of each board, whether it is known, and the result of an A* search.
 
-    Costs are computed in closed form if the puzzle has one (`Puzzle.oracle`), and else by A*. The
-    result of the search is the dict that `_all` returns, or {} if no search was needed.
+    If the puzzle has optimal costs in closed form (`Puzzle.oracle`), there is no search, and its
+    result is {}. Otherwise A* finds the costs, and the result is the dict that `_all` returns.
     """
     if type(puzzle).oracle is not Puzzle.oracle:
         least = jax.jit(jax.vmap(puzzle.oracle))(levels.instance, levels.board)

@@ -1,7 +1,7 @@
 """Planners for puzzles: search with a learned heuristic (davi) or in a learned model (world).
 
-In a learned model, a search receives only the observations of a level and of the goal. The plans
-are then executed in the true puzzle.
+A search in a learned model receives only the observations of a level and of the goal. Its plans are
+then executed in the true puzzle.
 """
 
 import dataclasses
@@ -30,8 +30,7 @@ class Planner:
     """A trained run, prepared for search: the domain to search in, and the learned heuristic."""
 
     puzzle: Puzzle
-    # the states and moves in which to search: the puzzle, or a model of it that the run learned, as
-    # a `search.Domain`
+    # `search.Domain` with the states and moves to search: the puzzle, or its learned model
     domain: Any
     heuristic: Callable[[Any, Any], Float32[Array, ""]]
     # For Q* search: function (instance or goal, state) -> predicted cost of each action plus
@@ -47,7 +46,7 @@ class Planner:
         return self.see is not None
 
     def guide(self, algorithm: str) -> dict[str, Any]:
-        """Return the keyword argument with the learned heuristic for a search algorithm.
+        """Return the keyword argument that passes the learned heuristic to a search algorithm.
 
         Raises `ValueError` if the algorithm cannot use the heuristic.
         """
@@ -62,8 +61,8 @@ class Planner:
     def levels(self, levels: PuzzleLevel, key: Array) -> PuzzleLevel:
         """Convert levels of the puzzle (batch, ...) to levels of `domain`, in which to search.
 
-        If `domain` is the puzzle, the levels are returned unchanged. A learned model encodes the
-        board and the goal of each level.
+        If `domain` is a learned model, the board and the goal of each level are encoded. Otherwise
+        the levels are returned unchanged.
         """
         return levels if self.see is None else jax.jit(self.see)(levels, key)
 
@@ -108,10 +107,10 @@ PLANNERS: dict[str, Callable[[Any, PyTree[Array]], Planner]] = {"davi": of_davi,
 def learned_domain(
     learner: Learner[world.Settings, Networks], weights: PyTree[Array]
 ) -> search.Domain:
-    """Return the learned model of a puzzle as a `Domain`, which search algorithms take.
+    """Return the learned model of a puzzle as a `Domain`, in which search algorithms can plan.
 
-    The model's states and its goal are codes, the bits of latent states. The heuristic of a code is
-    the minimum of the predicted costs of all actions (cost of the action plus cost-to-go after it).
+    States and goals of the domain are codes, the bits of latent states. The heuristic of a code is
+    the smallest predicted cost of an action, which includes the cost-to-go after the action.
     """
     model = learner.network.model
     shape, actions = (model.cells, model.bits), model.actions
@@ -167,8 +166,8 @@ def played(
 ) -> tuple[PyTree[Array], Bool[Array, " levels"]]:
     """Execute one plan (sequence of actions) for each level, in the puzzle itself.
 
-    Return the boards after the plans, and whether each of them is solved. A plan that was found in
-    a learned model of the puzzle may fail.
+    Return the boards after the plans, and whether each board is solved. Plans from a learned model
+    may fail in the puzzle.
     """
     boards = jax.vmap(functools.partial(play, puzzle))(levels, actions)
     return boards, jax.vmap(puzzle.is_goal)(levels.instance, boards)

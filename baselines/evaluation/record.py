@@ -44,8 +44,8 @@ RECORDED = ("fields", "params", "episodes", "policy", "seeds")
 def command(config: Config) -> str:
     """Return the shortest command that repeats a run: a preset, and flags for other settings.
 
-    For a setting that did not exist when the run was made, the run used today's default value. If a
-    preset now sets another value, the command therefore has a flag with the default value.
+    A setting that did not exist at the time of the run counts as having today's default value. The
+    command has a flag for this value if the preset now sets another one.
     """
     known = names(config.id, config.algorithm)
     return min((_command(config, name) for name in known), key=len)
@@ -153,8 +153,8 @@ def _others(run: Run) -> dict[str, Any]:
 def merged(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Merge the records of evaluated runs that differ only in their seeds.
 
-    Runs are merged if they have the same versions and, except for the seed, the same command. Runs
-    that have a seed in common stay separate.
+    The runs of a merged record have the same versions, steps, evaluation and, except for the seed,
+    command. Runs that have a seed in common stay separate.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in records:
@@ -218,10 +218,9 @@ def _joined(group: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge the content of several eval.json files of runs that differ only in their seeds.
+    """Merge the contents of several eval.json files, of runs that differ only in their seeds.
 
-    An evaluation of a planner contains further evaluations, such as `without_search`, which are
-    merged too.
+    Evaluations inside an evaluation, such as a planner's `without_search`, are merged, too.
     """
     seeds = [seed for each in found for seed in each["per_seed"]]
     values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}
@@ -274,10 +273,10 @@ def curve(record: dict[str, Any]) -> Curve:
 
 
 def _title(record: dict[str, Any]) -> str:
-    """Return id, learner, preset, and the fields `game` and `games` if they were given.
+    """Return the title of a record's panel: id, learner, preset, and the field `game` or `games`.
 
-    A list of games is shown as their number. If the record has a field `run`, the name of the run,
-    return this name after the id.
+    `games` is shown as the number of games. If the record has a field `run`, the name of the run,
+    the title is the id and this name.
     """
     if "run" in record:
         return f"{record['id']} {record['run']}".replace("`", "")

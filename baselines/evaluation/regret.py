@@ -1,7 +1,7 @@
 """Regret of an evaluation against full information: the optimum of its levels minus the returns.
 
-The optimum assumes an agent that knows the whole level. A policy that sees a part of the level has
-to explore, so even the best policy may keep a regret above 0.
+The optimum is that of an agent that knows the whole level. A policy that sees only a part of the
+level has to explore, so the regret of even the best policy may be above 0.
 """
 
 from typing import Any, NamedTuple
@@ -32,8 +32,8 @@ class Optimum(NamedTuple):
 def optimum(env: Env, key: Array, count: int) -> Optimum:
     """Return the optimum of the levels that `first_episodes(env, act, key, count)` plays.
 
-    Raises `ValueError` for an environment without an exact solver or without an optimum, and for
-    wrappers that change the rewards.
+    Raises `ValueError` if the solver cannot compute the optimum, or if a wrapper changes the
+    rewards.
     """
     _refuse_changed_rewards(env)
     try:
@@ -54,7 +54,7 @@ def optimum(env: Env, key: Array, count: int) -> Optimum:
 
 
 def _refuse_changed_rewards(env: Env) -> None:
-    """Raise `ValueError` for a wrapper whose rewards differ from the solver's."""
+    """Raise `ValueError` if a wrapper changes the rewards: the solver does not know them."""
     while isinstance(env, wrappers.Wrapper):
         if isinstance(env, CHANGE_REWARDS):
             raise ValueError(
@@ -71,9 +71,9 @@ def _first(env: Env, key: Array, count: int) -> Any:
 
 
 def _different(state: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices of a batch's distinct items, and an array that restores the batch.
+    """Return the indices of the distinct items of a batch, and an array that restores the batch.
 
-    The second array has, for each item of the batch, the position of its equal in the first array.
+    Entry i of the second array is the position, in the first array, of the item equal to item i.
     """
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     rows = [b"".join(leaf[i].tobytes() for leaf in leaves) for i in range(len(leaves[0]))]
@@ -86,7 +86,7 @@ def _different(state: Any) -> tuple[np.ndarray, np.ndarray]:
 def figures(best: Optimum, episodes: Episodes) -> dict[str, Any]:
     """Return mean optimum, mean regret, its standard error, and the number of unproven levels.
 
-    If the optimum of some levels is unproven, the two means are upper bounds.
+    If there are unproven levels, the two means are upper bounds.
     """
     returns = np.asarray(episodes.returns, float)
     regret = best.returns - returns

@@ -1,8 +1,8 @@
 """Evaluate a policy in the package whose rules its environment reimplements, such as MiniGrid.
 
 The package generates the levels and random outcomes. Its observations or states are converted to
-observations of the jaxenvs environment, on which the policy acts. If the rules are the same, the
-returns differ only by chance.
+observations of the jaxenvs environment, which the policy reads. If the package and jaxenvs have the
+same rules, their returns differ only by chance.
 """
 
 import contextlib
@@ -84,8 +84,8 @@ def _begun(package: str, id: str, seeds: np.ndarray) -> tuple[list[Any], list[An
             # Output is suppressed, because BabyAI prints every level that it rejects.
             shown = [each.reset(seed=int(seed))[0] for each, seed in zip(envs, seeds, strict=True)]
         except (gymnasium.error.DependencyNotInstalled, FileNotFoundError) as error:
-            # MiniGrid's wheel lacks the images from which its WFC levels are generated, and the
-            # packages that generate them may not be installed.
+            # MiniGrid generates its WFC levels from images that its wheel lacks, with packages that
+            # may not be installed.
             raise NotThereError(f"{package} cannot make {id} here: {error}") from error
     return envs, shown
 
@@ -179,9 +179,9 @@ def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> E
 
 
 def _strong(state: Any) -> Any:
-    """Cast Craftax's state to int32 and float32 without weak types.
+    """Cast Craftax's state to int32 and float32 without weak types, except for bool and uint32.
 
-    The carry of `while_loop` must have the same dtypes after every step.
+    The dtypes of a state must be the same after every step, because `while_loop` carries it.
     """
 
     def cast(leaf: Any) -> Array:

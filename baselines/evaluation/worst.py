@@ -1,8 +1,8 @@
 """Success on solvable levels: the mean over all, and over those that the policy solves least.
 
-The evaluation follows the protocol of sampling for learnability (Rutherford et al., 2024), a
-conditional value at risk: the worst levels are chosen by one set of episodes and evaluated by
-another, so that luck in the first set does not count.
+The mean over the worst levels is the conditional value at risk of sampling for learnability
+(Rutherford et al., 2024). A first set of episodes chooses the worst levels, and a second set
+evaluates them, so that bad luck in the first set does not count.
 """
 
 import functools
@@ -22,13 +22,13 @@ from ..core.policy import Policy
 
 SHARES = {"worst_10_percent": 0.1, "worst_1_percent": 0.01}
 TOGETHER = 10_000  # largest number of episodes that are played in parallel
-TRIES = 20  # largest number of sets of levels that are drawn to find enough solvable levels
+TRIES = 20  # maximum number of times that `count` levels are drawn to find enough solvable ones
 
 
 def check(env: Any) -> None:
-    """Raise `ValueError` if the environment has no levels, or episodes neither succeed nor fail.
+    """Raise `ValueError` if the environment has no levels, or does not define success.
 
-    Such an environment has no worst levels.
+    Without levels or success, there are no worst levels.
     """
     if not defines_success(env) or not jax.tree.leaves(env.level_shape):
         raise ValueError(
@@ -40,8 +40,8 @@ def figures(policy: Policy, key: Array, count: int, attempts: int, greedy: bool)
     """Return success on `count` levels with `attempts` episodes each, for `jaxenvs eval --json`.
 
     The levels are the same for every policy. The entry `solvable` is True if every level was
-    checked to have a plan within the time limit. It is False if the environment cannot check this:
-    the levels may then be unsolvable.
+    checked to have a plan within the time limit. It is False if the environment has no such check;
+    some levels may then be unsolvable.
     """
     check(policy.env)
     levels, is_checked = solvable_levels(GivenLevel(env=policy.env), count)
@@ -66,10 +66,11 @@ def as_text(found: dict[str, Any]) -> str:
 
 
 def solvable_levels(env: GivenLevel, count: int) -> tuple[PyTree[np.ndarray], bool]:
-    """Return `count` levels, and whether they were checked to have a plan.
+    """Return `count` levels, and whether each was checked to have a plan.
 
-    If the environment's `optimal_return` is None, levels cannot be checked, and the first levels
-    drawn are returned. Raises `ValueError` if too few of the drawn levels have a plan.
+    Levels without a plan are drawn again. If the environment's `optimal_return` is None, levels
+    cannot be checked, and all drawn levels are accepted. Raises `ValueError` if too few of the
+    drawn levels have a plan.
     """
     params = env.default_params
     is_checked = jax.eval_shape(env.optimal_return, env.level_shape, params) is not None

@@ -8,10 +8,10 @@ The search steps the true state with random keys that differ from the environmen
 cannot foresee random outcomes. In a partially observed environment, plans would use hidden state,
 which is an error unless `--clairvoyant` allows it.
 
-Deliberate differences from the paper: there is no replay buffer, but a few epochs over each
-rollout, as in PPO. Initial values are 0, and by default values are not rescaled in each node. With
-rescaling or random initial values, the errors of a value network that has seen no reward would make
-the policy confident, and exploration would stop.
+Deliberate differences from the paper: the network is trained for a few epochs on each rollout, as
+in PPO, and not from a replay buffer. The value network predicts 0 at first, and by default the
+search does not rescale the values of a node. With random initial values or with rescaling, noise
+would make the policy confident before the first reward, and exploration would stop.
 """
 
 import dataclasses
@@ -62,8 +62,8 @@ class Plan(NamedTuple):
     value: Float32[Array, " envs"]
 
 
-# A gain of 0 makes all initial values 0. Random initial values would be noise until the first
-# reward, and a search that follows them reinforces the policy's own preferences until exploration
+# Initialise the value head so that it predicts 0. Random initial values are noise. A policy trained
+# on searches that follow this noise becomes confident before the first reward, and exploration
 # stops.
 network = functools.partial(ActorCritic.of, value_gain=0.0)
 init = rollouts.init
@@ -111,7 +111,7 @@ def plan(
 
 
 def expand(learner: Learner[Settings], params: Any = None) -> Any:
-    """Return mctx's `recurrent_fn`, which steps the true environment for a batch of nodes."""
+    """Return a `recurrent_fn` for mctx that steps the true environment in a batch of nodes."""
     predict, discount = functools.partial(predict_nodes, learner), learner.settings.gamma
     return mctx_recurrent_fn(learner.env.env, predict, params=params, discount=discount)
 

@@ -9,18 +9,19 @@ with `jaxenvs train Craft-Classic-Ids-v0 --algo dyna`.
 Imagined rollouts (dyna_rollouts.py) begin at steps of the latest real rollout, with the recurrent
 state that the policy had at that step. The model samples all map cells and item counts of the next
 observation at once and independently. The model never samples categories that are far less likely
-than the most likely one: an observation has many cells, so a rare error would soon occur in one of
-them. Imagined rewards are the predicted means, and illegal actions are masked by the model's
-prediction. The model does not know the time limit, so imagined episodes are never truncated: they
-terminate, or the end of the rollout is bootstrapped. After an imagined termination, the next
-episode begins at the same real step, with an empty recurrent state.
+than the most likely one. An observation has many cells, and without this limit one of them would
+often get an unlikely value. Imagined rewards are the predicted means, and illegal actions are
+masked by the model's prediction. Imagined episodes are never truncated, because the model does not
+know the time limit. If an episode has not terminated at the end of a rollout, its return is
+bootstrapped. After an imagined termination, the next episode begins at the real step where the
+terminated one began, with an empty recurrent state.
 
 Deliberate differences from the paper:
 
 - There is no tokenizer, because observations consist of categories already.
 - The token of a map cell also encodes the neighbouring cells.
-- The model receives the categories and rewards that occurred so far in the episode. Without this
-  history, the model would predict a reward again that an episode gives only once.
+- The model receives the categories and rewards that occurred so far in the episode. With this
+  history, it can learn that an episode gives some rewards only once.
 - The reward is predicted from the sampled item counts of the next observation, too.
 - Imagined rollouts have a separate length, do not begin at older observations, and leave out
   unlikely categories.
@@ -100,10 +101,10 @@ class Settings(ppo_rnn.Settings):
                 )
 
     def _check_windows(self) -> None:
-        """Raise `ValueError` if the replay buffer is too small, or filled too slowly, for training.
+        """Raise `ValueError` if an environment has no window to train on after its first rollout.
 
-        The model is trained on windows of `context` successive steps of an environment, so each
-        environment must have stored such a window after its first rollout.
+        A window is `context` successive steps of one environment, followed by an observation. The
+        rollout must have at least `context` steps, and the replay buffer more than `context` slots.
         """
         if self.rollout_steps < self.context:
             raise ValueError(
@@ -137,7 +138,7 @@ class Settings(ppo_rnn.Settings):
         return self.epochs * self.minibatches * (1 + self.imagined_rollouts)
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
-        """Return the number of updates after which the policy has taken `gradient_steps` steps."""
+        """Return in how many updates the policy takes `gradient_steps` gradient steps."""
         cold = self.cold_updates  # number of updates of the warm-up, without imagination
         of_cold = self.epochs * self.minibatches
         later = cold + (gradient_steps - cold * of_cold) // self.gradient_steps
@@ -184,10 +185,10 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> rollouts.Chosen:
-    """Choose actions as PPO does, and record what imagined rollouts need to begin at this step.
+    """Choose actions as PPO does; also return the start of a possible imagined episode.
 
-    The rollout's field `memory` stores the policy's recurrent state and the summary of the episode
-    before each step.
+    The entry `memory` of the rollout stores this start: the policy's recurrent state and the
+    summary of the episode, both before the step.
     """
     memory, action, chosen = ppo.choose(learner, runner, key, mask)
     return memory, action, {**chosen, "memory": (runner.memory, runner.history)}
@@ -220,10 +221,10 @@ def store(
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return new values of `atoms` and `spacing`, so that the atoms cover the expected rewards.
+    """Return values of `atoms` and `spacing` with which the atoms cover the expected rewards.
 
     `paid.reward` is the range of rewards that better policies may earn, estimated from the replay
-    buffer, and `paid.least` is the smallest absolute value of a reward that is not 0.
+    buffer. `paid.least` is the smallest absolute value of a nonzero reward.
     """
     return two_hot.wider(settings, max(map(abs, paid.reward)), paid.least)
 

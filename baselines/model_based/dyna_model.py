@@ -46,7 +46,8 @@ class Model(NamedTuple):
 class Window(NamedTuple):
     """Successive slots of the replay buffer, on which the model is trained.
 
-    `obs` and `history` have one slot more than the other fields: the last step's next observation.
+    `obs` and `history` have steps + 1 entries, because they include the observation after the last
+    step. The other fields have an entry for each step.
     """
 
     obs: PyTree[Array]  # observations, (*batch, steps + 1, ...)
@@ -176,9 +177,9 @@ def sample_windows(key: Array, buffer: replay_buffer.ReplayBuffer, size: int, st
 def loss(learner: Learner[Any], weights: PyTree[Array], window: Window) -> Loss:
     """Return the sum of all losses of the model, and each loss and metric by name.
 
-    Each loss or metric is a mean over the steps of all windows. The replay buffer has the next
-    observation of every step that is not terminal: after a truncation, the next slot holds the
-    final observation. Slots with a final observation contain no step and therefore have no loss.
+    Each loss or metric is a mean over the steps of all windows. Slots with the final observation of
+    a truncated episode contain no step and are left out. The losses and metrics in `OF_NEXT` also
+    leave out terminal steps, whose next observation is not in the replay buffer.
     """
     of_window = functools.partial(window_losses, learner, weights)
     is_next = window.is_step & ~window.terminated
@@ -250,9 +251,9 @@ def step_losses(
 def few_at_once(function: Callable[..., T], *rows: PyTree[Array]) -> T:
     """Apply `function` to each item of a batch, with the same result and gradient as `vmap`.
 
-    On a CPU, `lax.map` processes at most `AT_ONCE` items together, because the attention scores of
-    a whole batch do not fit into the CPU's cache. `jax.checkpoint` recomputes the scores for the
-    gradient instead of storing them. On other platforms the function uses `vmap`.
+    On accelerators, this is `vmap`. On a CPU, `lax.map` processes at most `AT_ONCE` items at a
+    time, because the attention scores of a larger batch do not fit into the CPU's cache. For the
+    gradient, `jax.checkpoint` recomputes the scores instead of storing them.
     """
 
     def in_turn(*rows: PyTree[Array]) -> T:

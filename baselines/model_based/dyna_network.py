@@ -10,9 +10,10 @@ forward pass.
 The token of a cell also encodes the eight neighbouring cells, on which most changes depend. The
 last token also encodes a summary of the whole episode (`History`), and termination is predicted
 from this token. The reward is predicted from the last token, the summary, and the item counts
-before and after the step: whether collecting wood is rewarded depends on the wood count growing by
-one, and on what happened much earlier in the episode. Legal actions are predicted from the current
-observation alone, because a mask of legal actions is a function of the state.
+before and after the step. For example, collecting wood is rewarded only the first time in an
+episode: the item counts show that wood was collected, and the summary shows whether it was
+collected before. Legal actions are predicted from the current observation alone, because a mask of
+legal actions is a function of the state.
 """
 
 import functools
@@ -42,7 +43,7 @@ class Prediction(NamedTuple):
     # For each number of the next observation outside the map, such as an item count, logits over
     # the values (categories) that it can have.
     rest: Float32[Array, "*steps numbers categories"]
-    end: Float32[Array, "*steps"]  # logit of the probability that the step ends the episode
+    end: Float32[Array, "*steps"]  # logit of the probability that the step terminates the episode
     # features of the last token, from which the method `reward` predicts the reward
     token: Float[Array, "*steps width"]
 
@@ -54,8 +55,9 @@ class History(NamedTuple):
     finite number of values, called categories.
     """
 
-    # Whether each value has occurred in an observation of the episode: first the values of map
-    # cells, in any cell (one group of values per channel), then the values of each other number.
+    # Whether each value (category) has occurred in the episode so far. The first entries are the
+    # values of map cells, channel by channel: True if any cell has had the value. Then come the
+    # values of the other numbers, number by number.
     shown: Bool[Array, "*batch categories"]
     # for each action, sum of the rewards in the steps of the episode that took this action
     gained: Float32[Array, "*batch actions"]
@@ -74,9 +76,9 @@ class History(NamedTuple):
 
 
 def categories(vocabulary: Vocabulary, obs: PyTree[Array]) -> Bool[Array, " categories"]:
-    """Return, for each value that observations can contain, whether it occurs in `obs`.
+    """Return a mask of the values (categories) that occur in `obs`.
 
-    The values are in the order of `History.shown`.
+    The entries of the mask are in the order of `History.shown`.
     """
     cells, rest = vocabulary.read(obs)
     of_cells = one_hot(cells.reshape(-1, cells.shape[-1]), vocabulary.cells, jnp.bool_)
@@ -102,8 +104,8 @@ class WorldTransformer(nn.Module):
         self.cell, self.around = dense(self.width // 4, use_bias=False), dense(self.width)
         self.taken = dense(self.width, use_bias=False)
         self.before = dense(self.width)
-        # If observations have no values besides the map, omit the layers for such values, because
-        # Flax does not allow layers without inputs or outputs.
+        # Without values besides the map, omit the layers for these values, because Flax does not
+        # allow layers without inputs or outputs.
         if self.vocabulary.rest:
             self.numbers = dense(self.width)
             self.next_rest = dense(len(self.vocabulary.rest) * most(self.vocabulary.rest))
@@ -135,7 +137,7 @@ class WorldTransformer(nn.Module):
         for layer in self.layers:
             tokens, _ = layer(tokens, None, seen)
         predicted = self.heads(tokens)
-        # Flax creates weights when a layer is first called, so call the layers of `reward` too.
+        # Call `reward` once, because Flax creates the weights of its layers at their first call.
         if self.is_initializing():
             self.reward(predicted.token, rest, history, rest, over)
         return predicted, jax.vmap(self.allowed)(cells, rest)
@@ -266,10 +268,10 @@ class Layer(nn.Module):
         cached: Float[Array, "kept tokens 2 width"] | None,
         seen: Bool[Array, "steps known"],
     ) -> tuple[Float[Array, "steps tokens width"], Float[Array, "known tokens 2 width"]]:
-        """Return the tokens after this layer, and the keys and values of all steps.
+        """Return the tokens after this layer, and the keys and values of the cached and new steps.
 
-        `cached` holds the keys and values of earlier steps; None: there are none. `seen`
-        is the attention mask (new step, known step), True where the new step attends.
+        `cached` holds the keys and values of earlier steps, or is None. `seen` is the attention
+        mask (new steps, cached and new steps), True where the new step attends to the other step.
         """
         dense = functools.partial(nn.Dense, dtype=self.dtype)
         query, pairs = jnp.split(
@@ -302,9 +304,8 @@ def attended(
 ) -> Float[Array, "steps tokens width"]:
     """Return multi-head attention of each token over all tokens of the steps that `seen` marks.
 
-    `pairs` holds the keys and values of all `known` steps. The queries belong to the last `steps`
-    of these steps. `age[head, n]` is a learned bias that is added to the attention scores of keys
-    from n steps ago.
+    `pairs` holds the keys and values of `known` steps, and `query` the queries of the last of these
+    steps. `age[head, n]` is a learned bias, added to the attention scores of keys from n steps ago.
     """
     steps, count, width = query.shape
     known, heads = len(pairs), len(age)
@@ -332,7 +333,7 @@ def block_causal(over: Bool[Array, " steps"]) -> Bool[Array, "steps steps"]:
 
 
 def most(sizes: tuple[int, ...]) -> int:
-    """Return the largest number in `sizes`, or 1 if `sizes` is empty.
+    """Return the largest of `sizes`, or 1 if `sizes` is empty.
 
     `sizes[i]` is the number of values (categories) that number i of an observation can have.
     """
@@ -357,8 +358,8 @@ def possible(
 ) -> Float32[Array, "*batch parts categories"]:
     """Split a layer's output into logits for each predicted number of an observation.
 
-    Number i has `sizes[i]` possible values. All numbers get an axis of the largest size, so that
-    the result is one array. The logits of values that a number cannot have are `NEVER`.
+    Number i has `sizes[i]` possible values. The last axis of the result has the largest of `sizes`;
+    numbers with fewer values are padded with the logit `NEVER`.
     """
     logits = logits.reshape(*logits.shape[:-1], len(sizes), most(sizes)).astype(jnp.float32)
     there = np.arange(most(sizes)) < np.array(sizes, np.int32).reshape(-1, 1)

@@ -31,7 +31,7 @@ class Start(NamedTuple):
 
 
 class Imagined(NamedTuple):
-    """State of all imagined episodes, in the runner's field `world` instead of a `VectorState`."""
+    """State of all imagined episodes; imagined rollouts store it in the runner's field `world`."""
 
     memory: PyTree[Array]  # recurrent state of the model: its key-value cache
     # step of the real rollout at which each imagined episode began: its observation, the policy's
@@ -62,9 +62,10 @@ def learn_from_imagination(
         learned, metrics = jax.lax.scan(one, learned, keys)
         return learned, jax.tree.map(jnp.mean, metrics)
 
-    # All seeds have made the same number of updates. `pmax` over the seeds returns this number
-    # without the axis of seeds, so that `cond` remains a branch. With a number per seed, `vmap`
-    # would turn `cond` into a select, which also computes the imagined rollouts in the warm-up.
+    # Use `cond`, so that the warm-up does not compute imagined rollouts. The condition must be the
+    # same for all seeds, since `vmap` turns a `cond` with a condition per seed into a select, which
+    # computes both branches. All seeds have made the same number of updates; `pmax` returns it
+    # without the axis of seeds.
     updates = jax.lax.pmax(runner.model.updates, SEEDS)
     learned = (runner.weights, runner.optimiser)
     is_warm = updates >= settings.updates_until(settings.warm_up)
@@ -112,7 +113,7 @@ def copies(tree: PyTree[Array], count: int) -> PyTree[Array]:
 
 
 def imagined_step(learner: Learner[Any], runner: Runner, key: Array) -> tuple[Runner, Rollout]:
-    """Make one imagined step in every episode; a terminated episode restarts where it began."""
+    """Make one step in every imagined episode; terminated episodes start again where they began."""
     key_action, key_step = jax.random.split(key)
     mask = allowed(learner, runner)
     memory, action, chosen = ppo.choose(learner, runner, key_action, mask)
@@ -143,8 +144,8 @@ def allowed(learner: Learner[Any], runner: Runner) -> Mask:
 def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Array) -> Step:
     """Sample the result of `action` in every imagined episode from the learned model.
 
-    Where the model predicts a termination, the next observation is again the observation at which
-    the imagined episode began, so the next episode begins at the same step of the real rollout.
+    If the model samples a termination, the next episode begins at the same step of the real
+    rollout: `obs` is the observation of that step, and the model's recurrent state is empty.
     """
     vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
     key_cells, key_rest, key_end = jax.random.split(key, 3)

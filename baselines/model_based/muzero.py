@@ -11,23 +11,24 @@ The replay buffer stores each step together with the search policy. The network 
 prioritised replay, by the value error at their first step. The settings select targets and
 auxiliary losses:
 
-- `lookahead`: TD targets bootstrap from the target network's current value, after a one-step
-  lookahead in the model. Values stored while acting would belong to worse, older policies.
+- `lookahead`: TD targets bootstrap from the target network's value after a one-step lookahead in
+  the model.
 - `reanalysed`: for this fraction of the windows, new searches with the target network replace the
   stored policies.
 - `consistency`: predicted latent states should agree with encodings of the true observations (Ye et
   al., 2021).
 - `reconstruction`: the latent states of a board should predict the board's cells (Anand et al.,
   2022).
-- `value_consistency`: weight of a second value target for predicted latent states, the network's
-  own value of the true observation (value equivalence; Grimm et al., 2020). The observed return,
-  which is noisy in stochastic environments, has the remaining weight. Values of afterstates are
-  trained on the return only.
+- `value_consistency`: weight of a second value target for predicted latent states: the network's
+  own value of the true observation (value equivalence; Grimm et al., 2020). The TD target, which is
+  noisy in stochastic environments, has the remaining weight. Values of afterstates have no second
+  target.
 
 With `codes` above 0, this is Stochastic MuZero (Antonoglou et al., 2022). An action leads to an
 afterstate, and one of `codes` chance outcomes leads from the afterstate to the next state. The
 search weights outcomes by their predicted probabilities and uses PUCT at decision nodes, as in the
-paper. In training, an encoder assigns the outcome, with a straight-through gradient.
+paper. In training, an encoder chooses the outcome of each observed step, with a straight-through
+gradient.
 
 Deliberate differences from the papers:
 
@@ -130,8 +131,8 @@ class Settings(Replay):
     def reach(self) -> int:
         """Number of successive steps that a sampled window of the replay buffer must contain.
 
-        The model is unrolled for `unroll_steps` steps, and the TD target after the last of them
-        needs the rewards of `n_step` more steps.
+        The window has `unroll_steps` steps for unrolling the model, and `n_step` more steps, whose
+        rewards the TD target of the last observation needs.
         """
         return self.unroll_steps + self.n_step
 
@@ -233,9 +234,8 @@ def sample_windows(
 ) -> tuple[priorities.SampledSlots | None, Window]:
     """Sample a batch of windows, sequences of successive steps, from the replay buffer.
 
-    With prioritised replay, also return the slots in which the windows begin and their importance
-    weights, so that their priorities can be updated. Without prioritised replay, return None in
-    place of both.
+    With prioritised replay, also return the windows' first slots and importance weights, from which
+    the caller updates their priorities. Otherwise, return None in place of the slots and weights.
     """
     settings, devices = learner.settings, learner.devices
     if not settings.priority:
@@ -244,8 +244,8 @@ def sample_windows(
         return None, windows_at(settings, runner, *where)
     known = learned.priorities, learned.sums
     drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)
-    # The sampled windows are sorted by environment. Shuffle them, because `reanalyse` takes the
-    # first windows, which would otherwise come from the same few environments in every batch.
+    # Shuffle the windows, which are sorted by environment. `reanalyse` takes the first windows of a
+    # batch, and without the shuffle they would always come from the same few environments.
     order = shuffled(devices.first_key(jax.random.fold_in(key, 0)), settings.batch_size)
     drawn = jax.tree.map(lambda leaf: leaf[order], drawn)
     window = windows_at(settings, runner, drawn.env, drawn.slot)
@@ -281,7 +281,7 @@ def windows_at(
 def reanalyse(
     learner: Learner[Settings, MuZeroNetwork], target: PyTree[Array], key: Array, window: Window
 ) -> Window:
-    """Search again from the first windows of a batch, and replace their policy targets.
+    """Replace the policy targets of the first windows of a batch by those of new searches.
 
     The fraction of windows with new targets is the setting `reanalysed`. The searches use the
     target network, whose weights are `target`.
@@ -298,11 +298,10 @@ def reanalyse(
 def bootstrap_values(
     learner: Learner[Settings, MuZeroNetwork], target: PyTree[Array], window: Window
 ) -> Float32[Array, "batch moments"]:
-    """Return the target network's values from which TD targets bootstrap.
+    """Return, for each unroll step of each window, the value that its TD target bootstraps from.
 
-    A window has `unroll_steps` + 1 time steps, which the code calls moments. Each moment has a TD
-    target of n rewards. The target bootstraps from the value of the observation after these
-    rewards.
+    The target network computes this value from the observation after the n rewards of the TD
+    target.
     """
     settings, slots = learner.settings, bootstrap_slots(window, learner.settings.n_step)
 
@@ -325,10 +324,10 @@ def lookahead_value(
     obs: PyTree[Array],
     mask: Mask,
 ) -> Float32[Array, " batch"]:
-    """Return the mean of Q over the improved policy, after a one-step lookahead in the model.
+    """Return the state values of a batch of observations, after a one-step lookahead in the model.
 
-    The lookahead computes Q for every action. The improved policy is softmax(logits + sigma(Q)),
-    the same formula as in a Gumbel search that has not yet visited an action.
+    A state value is the mean of the lookahead's Q values over softmax(logits + sigma(Q)). This is
+    the improved policy of a Gumbel search before its first simulation.
     """
     network, settings = learner.network, learner.settings
     of = functools.partial(network.of_batch, weights)
@@ -378,11 +377,11 @@ def decide(
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return new values of `atoms` and `spacing`, so that the atoms cover rewards and returns.
+    """Return values of `atoms` and `spacing` with which the atoms cover rewards and returns.
 
     `paid.reward` and `paid.returns` are the ranges of rewards and returns that better policies may
-    earn, estimated from the replay buffer. `paid.least` is the smallest absolute value of a reward
-    that is not 0.
+    earn, estimated from the replay buffer. `paid.least` is the smallest absolute value of a nonzero
+    reward.
     """
     ends = (*paid.reward, *paid.returns)
     return two_hot.wider(settings, max(map(abs, ends)), paid.least)

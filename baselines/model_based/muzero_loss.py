@@ -1,10 +1,10 @@
 """Losses of MuZero on windows of steps: value, reward, policy, and agreement of latent states.
 
-With `consistency`, predicted latent states should be similar to encodings of the true observations.
-The encodings are standardised over the batch. Without this, the loss would be lowest if all
-observations had the same encoding. With `reconstruction`, predicted latent states should predict
-the cells of a board. The code calls an unroll step k of a window a "moment"; moment 0 is the
-window's first observation.
+The consistency loss compares predicted latent states with encodings of the true observations. The
+encodings are standardised over the batch; otherwise, equal encodings of all observations would
+minimise the loss. The reconstruction loss trains predicted latent states to predict a board's
+cells. The code calls an unroll step k of a window a "moment"; moment 0 is the window's first
+observation.
 """
 
 import functools
@@ -34,9 +34,8 @@ CHANCE_LOSSES = ("after_loss", "chance_loss", "code_loss")
 class Window(NamedTuple):
     """Batch of windows; a window is the content of successive replay-buffer slots.
 
-    The model is unrolled from the first slot over the next `unroll_steps` slots. The code calls
-    these `unroll_steps` + 1 slots moments, and all fields include them. The later slots are needed
-    only for TD targets and have no `policy`.
+    The first `unroll_steps` + 1 slots are called moments: the slot from which the model is
+    unrolled, and one slot per unroll step. The `n_step` slots after them serve only the TD targets.
     """
 
     obs: PyTree[Array]  # observations, (batch, unroll_steps + 1, ...)
@@ -58,23 +57,23 @@ class Window(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """Targets of each unroll step ("moment") of a window; the first reward target is unused."""
+    """Targets of each unroll step ("moment") of a window; `reward[:, 0]` is 0 and not used."""
 
     value: Float32[Array, "batch moments"]
     # reward of the step before each unroll step, which the dynamics function should predict
     reward: Float32[Array, "batch moments"]
     policy: Float32[Array, "batch moments actions"]
-    # whether value and reward are known; False after a truncation
+    # whether the targets `value` and `reward` are known; False after a truncation
     is_known: Bool[Array, "batch moments"]
-    # whether the episode has not ended before this unroll step, so that there is a policy target
+    # whether the episode continues at this unroll step; only then is there a policy target
     is_open: Bool[Array, "batch moments"]
 
 
 def bootstrap_slots(window: Window, n_step: int) -> Int32[Array, "batch moments"]:
     """Return, for each unroll step, the slot of the observation that its TD target bootstraps from.
 
-    A target bootstraps from the slot after its n rewards, or after the last step of the episode.
-    Slots count from 0 at the beginning of the window.
+    This slot is `n_step` slots after the unroll step, or directly after the last step of the
+    episode if that comes first. Slots count from 0 at the beginning of the window.
     """
 
     def slot(moment: int) -> Int32[Array, " batch"]:
@@ -91,11 +90,9 @@ def targets(
 ) -> Targets:
     """Return the n-step value targets, reward targets and policy targets of windows.
 
-    `values` has, for each unroll step, the value of the observation from which its target
-    bootstraps. The function `bootstrap_slots` returns the positions of these observations in the
-    window. From a terminal state on, the values and the rewards of further steps are 0. From the
-    last observation of a truncated episode on, the values and the rewards of further steps are
-    unknown, because these steps were not taken; `is_known` is then False.
+    `values` has, for each unroll step, the value of the observation at its `bootstrap_slots` slot.
+    After a terminal step, value and reward targets are 0. After a truncated step, they are unknown,
+    and `is_known` is False.
     """
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.truncated],
@@ -145,7 +142,7 @@ def loss_names(settings: Any) -> tuple[str, ...]:
 
 
 def loss(learner: MuZeroLearner, weights: PyTree[Array], window: Window, goals: Targets) -> Loss:
-    """Return MuZero's total loss on a batch of windows, and each part of the loss by name.
+    """Return MuZero's total loss on a batch of windows, and each loss term and metric by name.
 
     The metric `error` is the absolute value error at the first observation of each window, from
     which prioritised replay computes the window's priority.
@@ -196,11 +193,11 @@ def prediction_losses(
     now: Moment,
     truth: Float32[Array, "batch latent"] | None = None,
 ) -> tuple[dict[str, Float32[Array, " batch"]], Float32[Array, " batch"]]:
-    """Return the policy loss, the value loss and the policy's entropy for each latent state.
+    """Return the policy loss, value loss and policy entropy of each latent state, by name.
 
     Also return the absolute errors of the predicted values. `truth` holds latent states that are
-    encoded from the true observations. Their values, without gradient, are a second target of the
-    value loss, with weight `value_consistency`, until the episode ends.
+    encoded from the true observations. Their predicted values are a second value target, with
+    weight `value_consistency`, until the episode ends.
     """
     goals, network = now.goals, learner.network
     logits, value = network.of_batch(weights, "predict", latent)
@@ -237,8 +234,8 @@ def transition_losses(
     the losses of latent states, rewards and chance outcomes by name.
     """
     of = functools.partial(learner.network.of_batch, weights)
-    # Take `is_known` from the previous unroll step, because a step that is truncated still has a
-    # known reward; only the steps after it are unknown.
+    # `is_known` of the previous unroll step also tells whether this step's reward is known: the
+    # reward of a truncated step is known, although the value after it is not.
     known = before.goals.is_known.astype(jnp.float32)
     is_open, errors = now.goals.is_open, {}
     truth = of("represent", now.obs)
@@ -269,12 +266,11 @@ def chance_codes(
 ) -> tuple[Float32[Array, "batch codes"], dict[str, Array]]:
     """Return one-hot chance codes, the loss of their prediction, and the encoder's loss.
 
-    The code is the most likely one in the encoder's `probabilities`, and its gradient goes to these
-    probabilities (straight-through). Where the next observation is missing (`is_seen` is False),
-    the code is the most likely one in the predicted `logits`. The encoder's loss is the squared
-    distance between its probabilities and the code, plus a penalty if the batch uses some codes
-    more often than others. The penalty's gradient treats the batch's mean use of each code as a
-    constant.
+    The code is the most likely one in the encoder's `probabilities`, which receive its gradient
+    (straight-through). Where `is_seen` is False, there is no next observation to encode, and the
+    code is the most likely one in the predicted `logits`. The encoder's loss is the squared
+    distance between `probabilities` and the code, plus a penalty for using some codes more often
+    than others. The penalty's gradient treats the mean use of each code in the batch as a constant.
     """
     count = logits.shape[-1]
     code = jax.nn.one_hot(probabilities.argmax(axis=-1), count, dtype=jnp.float32)

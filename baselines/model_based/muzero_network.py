@@ -5,11 +5,10 @@ deviation 1 over its components.
 
 If the setting `lines` is not 0, the latent state of a square board consists of a vector per cell
 (`BoardNetwork`). The dynamics function updates all rows with one set of weights and all columns
-with another. The policy and value heads, whose layers have the widths `hidden`, read all rows and
-columns with the same weights. With a single latent vector for the whole board, the network would
-have to learn the effect of a move on each row and column separately. If `codes` is not 0, an
-afterstate also has a vector per cell, but the layers that predict chance outcomes and values from
-an afterstate read all cells as one vector.
+with another, so what it learns about a move in one row applies to every row. The policy and value
+heads, whose layers have the widths `hidden`, read all rows and columns with the same weights. If
+`codes` is not 0, an afterstate also has a vector per cell, but the layers that predict chance
+outcomes and values from an afterstate read all cells as one vector.
 """
 
 import functools
@@ -140,7 +139,8 @@ class MuZeroNetwork(Network):
 
         Also return the features from which the reward is predicted.
         """
-        cause = cause * np.float32(np.sqrt(self.latent))  # scale to the norm of `latent`
+        # Scale the one-hot vector to the norm of `latent`.
+        cause = cause * np.float32(np.sqrt(self.latent))
         features = jnp.concatenate([latent, cause]).astype(self.dtype)
         first, second = layers
         features = self.activate(standard(first(features)))
@@ -181,10 +181,10 @@ class MuZeroNetwork(Network):
         return second(self.activate(standard(first(latent.astype(self.dtype))))).astype(jnp.float32)
 
     def predict_projection(self, latent: Float32[Array, " latent"]) -> Float32[Array, " latent"]:
-        """Predict the projection of a true latent state from `latent`, which the model predicted.
+        """Predict the projection of the true latent state from `latent`, which the model predicted.
 
-        The true latent state is the encoding of the observation. The consistency loss compares the
-        result with the projection of the true latent state.
+        The consistency loss compares the result with `project` of the true latent state, which is
+        the encoding of the true observation.
         """
         first, second = self.foresight
         features = self.project(latent).astype(self.dtype)
@@ -234,8 +234,8 @@ class BoardNetwork(MuZeroNetwork):
     def create_encoder(self) -> None:
         """Create the encoder of the board's cells, and the layers that read latent states.
 
-        The layers that read latent states compute the features of the policy and value heads, and
-        predict the board's cells for the reconstruction loss.
+        These layers compute the features of the policy and value heads, and predict the board's
+        cells for the reconstruction loss.
         """
         self.encoder = dense(self.latent // self.side**2, 1.0, self.dtype)
         self.lined = dense(self.lines, np.sqrt(2), self.dtype)
@@ -298,8 +298,8 @@ class BoardNetwork(MuZeroNetwork):
 class LineMoves(nn.Module):
     """Change of a board's latent state for an action or a chance code.
 
-    A cell's change is the sum of a change computed from its row and one computed from its column.
-    Each action or chance code has its own weights for row features and for column features.
+    The change of a cell is the sum of two terms, computed from the features of its row and of its
+    column. Each action or chance code has separate weights for row features and column features.
     """
 
     side: int  # side length of the board, in cells

@@ -76,9 +76,9 @@ def stochastic_plan(
 ) -> Plan:
     """Search in a tree that has a chance node after every action (Stochastic MuZero).
 
-    `predict` returns the policy and value of latent states. The probability of an action is
-    proportional to its visit count to the power 1 / `temperature`; a temperature of 0 selects the
-    most visited action.
+    `predict` returns the policy and value of latent states. The action is sampled with probability
+    proportional to visit count ** (1 / `temperature`), or is the most visited one if `temperature`
+    is 0.
     """
     import mctx
 

@@ -4,7 +4,7 @@ from ..core.preset import CARTPOLE, CRAFT_CLASSIC_IDS, EIGHT_PUZZLE, MAZES, rows
 from ..on_policy.presets import OPEN_WORLD_BY_SIGHT, RECURRENT
 
 # Dyna for Craft Classic on a CPU. On one core shared with another job, an update takes 11 s during
-# the warm-up, mostly to train the model, and 19 s after the warm-up.
+# the warm-up, most of it for training the model, and 19 s after the warm-up.
 OPEN_WORLD_BY_DYNA = {
     **OPEN_WORLD_BY_SIGHT,
     "total_steps": 100_000,
@@ -20,8 +20,8 @@ OPEN_WORLD_BY_DYNA = {
     "imagined_steps": 16,
 }
 
-# The model is about as large as the model of Dedieu et al. (2025); other settings differ from that
-# paper. These settings were neither tuned nor run, because no GPU was available.
+# Dyna for Craft on a GPU. These settings were neither tuned nor run, because no GPU was available.
+# The model is about as large as that of Dedieu et al. (2025); other settings differ.
 OPEN_WORLD_GPU_BY_DYNA = {
     **OPEN_WORLD_BY_DYNA,
     "total_steps": 1_000_000,
@@ -73,8 +73,8 @@ OPEN_WORLD = {
     "chunk": 4,
 }
 
-# Settings for CartPole. Values reach 300, and the network predicts them accurately, so the improved
-# policy can follow small differences between the values of actions.
+# Settings for CartPole. Values reach 300 and are predicted accurately, so the policy can follow
+# small relative differences between the values of actions.
 BALANCE = {
     "total_steps": 100_000,
     "gamma": 0.997,
@@ -86,11 +86,11 @@ BALANCE = {
     "chunk": 4,
 }
 
-# Settings for rare rewards and few environment steps. Random actions (`epsilon_start` is 1) find
-# the first rewards, because a search in a model that was trained without rewards does not lead to
-# them. Prioritised replay samples rewarded steps often, and importance weights correct this bias
-# only later in the run (`importance` starts at 0). Values are between 0 and 1, so atoms must be
-# narrowly spaced.
+# Settings for rare rewards and few environment steps. At first all actions are random
+# (`epsilon_start` is 1), because searches in a model that has seen no reward cannot find rewards.
+# Prioritised replay samples rewarded steps often, and importance weights correct this bias only
+# late in the run (`importance` starts at 0). Values are between 0 and 1, so atoms must be narrowly
+# spaced.
 RARE_REWARD = {
     "total_steps": 100_000,
     "gamma": 0.98,
@@ -126,15 +126,13 @@ SMALL_PUZZLE = {
     "embed": 0,
 }
 
-# Settings for 2048. `atoms` and `spacing` are chosen for values of hundreds and for the smallest
-# reward, which is 1.2 after the transform h of two_hot.py. In runs with one seed, plans were better
-# without a model of chance outcomes (`codes`). Values are not rescaled, because their differences
-# are noise early in training, and rescaling them to the range 0 to 1 amplifies this noise: with
-# rescaling, one of three policies never recovered. All policy targets are reanalysed, because those
-# stored while acting are out of date for most of a run. The latent state has 16 numbers for each
-# cell of the board, and predicted latent states are trained to reconstruct the cells. Moves were
-# predicted less well with a latent vector of 128 for the whole board, and with the consistency loss
-# alone.
+# Settings for 2048. The atoms cover values of hundreds, and resolve the smallest reward, which is
+# 1.2 after the transform h of two_hot.py. In runs with one seed, a model without chance outcomes
+# (`codes` 0) planned better. Values are not rescaled, because rescaling amplifies the noise of
+# early training: with it, one of three policies never recovered. All policy targets are reanalysed,
+# because stored ones are out of date for most of a run. The latent state has 16 numbers per cell
+# and is trained to reconstruct the cells. A latent vector of 128 for the whole board, or the
+# consistency loss alone, predicted moves less well.
 TILES = {
     "total_steps": 100_000,
     "gamma": 0.99,

@@ -1,8 +1,9 @@
 """Behaviour cloning: the policy is fitted to demonstrated actions by minimising cross-entropy.
 
-A fraction of the episodes is held out. Training ends when the loss on these episodes has not
-improved for `patience` updates, and the run keeps the weights with the lowest held-out loss. Run it
-with `jaxenvs train ID --algo bc --demos NAME`; `jaxenvs demos` records demonstrations.
+A fraction of the episodes is held out from training. Training ends when the loss on held-out
+episodes has not improved for `patience` updates, and the run keeps the weights with the lowest
+held-out loss. Run it with `jaxenvs train ID --algo bc --demos NAME`; `jaxenvs demos` records
+demonstrations.
 
 With `memory`, the network is the GRU of recurrent PPO (ppo_rnn.py), and a minibatch consists of
 whole episodes, each of which is unrolled from its start. With `memory=0`, the network is the
@@ -120,7 +121,7 @@ def init(learner: Learner[Settings], key: Array, given: Split) -> Runner:
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Take gradient steps, unless training has ended; return the new state and metrics."""
+    """Take gradient steps, unless training has ended early; return the new state and metrics."""
     settings, given = learner.settings, runner.params
     runner = runner._replace(params=None)
     going = is_going(settings, runner)
@@ -134,7 +135,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     def rest(runner: Runner) -> tuple[Runner, dict[str, Array]]:
         return runner, {name: jnp.float32(jnp.nan) for name in logged(settings)}
 
-    # A condition that is equal for all seeds remains a branch under `vmap`.
+    # `cond` remains a branch under `vmap` only if all seeds have the same condition.
     any_going = jax.lax.pmax(going.astype(jnp.int32), SEEDS) > 0
     runner, losses = jax.lax.cond(any_going, learn, rest, runner)
     stopped = ~is_going(settings, runner)
@@ -148,10 +149,9 @@ def logged(settings: Settings) -> tuple[str, ...]:
 
 
 def is_going(settings: Settings, runner: Runner) -> Array:
-    """Return whether training continues.
+    """Return whether the held-out loss has improved in the last `patience` updates.
 
-    Training continues as long as the lowest held-out loss is less than `patience` updates old.
-    Without held-out episodes, or with `patience=0`, training always continues.
+    If it has not, training ends. Without held-out episodes, or with `patience=0`, return True.
     """
     if not (settings.patience and settings.held_out):
         return jnp.bool_(True)
@@ -175,7 +175,10 @@ def fit(learner: Learner[Any], runner: Runner, rows: Rows) -> tuple[Runner, dict
 
 
 def compare(learner: Learner[Any], runner: Runner, rows: Rows) -> tuple[Runner, dict[str, Array]]:
-    """Keep the latest weights if their held-out loss is the lowest so far; return the losses."""
+    """Evaluate the latest weights on held-out episodes; keep them if their loss is the lowest.
+
+    Return the runner and the held-out losses.
+    """
     if not learner.settings.held_out:
         return runner._replace(weights=runner.latest), {}
     _, losses = loss(learner, runner.latest, rows)

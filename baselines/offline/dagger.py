@@ -5,13 +5,14 @@ shortest plan (`jaxenvs.levels.first_actions`). The states are added to a datase
 which the policy is trained by cross-entropy. Environment, policy and the searches of the oracle are
 one compiled program. Run DAgger with `jaxenvs train ID --algo dagger`.
 
-A label is exact: its plan is proven to be the shortest. States for which the node budget does
-not suffice, or from which success is impossible, have no label and no loss. At first the oracle's
+A label is exact: its plan is proven to be the shortest. A state has no label and no loss if the
+search exceeds its node budget, or if success is impossible from the state. At first the oracle's
 action is taken with probability `mixture`, which falls to 0.
 
 Deliberate differences from the paper: one policy is trained throughout, not a new one in each
-iteration; a dataset that is full replaces its oldest rollout; the probability of the oracle's
-action falls linearly. The stored recurrent states come from the policy that acted.
+iteration; a full dataset replaces its oldest rollout; the probability of the oracle's action falls
+linearly. The dataset stores the recurrent state before each rollout, which later gradient steps do
+not recompute.
 """
 
 import dataclasses
@@ -72,9 +73,9 @@ class Settings(Common):
 
 
 class Dataset(NamedTuple):
-    """Sequences of steps that the policy visited, arrays (envs, slots, ...).
+    """Dataset of all rollouts, arrays (envs, slots, ...).
 
-    A slot holds the `rollout_steps` steps that an environment made between two updates.
+    A slot holds one rollout of an environment: the `rollout_steps` steps between two updates.
     """
 
     obs: PyTree[Array]
@@ -87,7 +88,7 @@ network = bc.network
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `TypeError` if the environment has no oracle for shortest plans, or no optimum."""
+    """Raise `TypeError` if the oracle has no shortest plans for the environment."""
     env = learner.env.env
     try:
         levels.check_first_actions(env)
@@ -134,7 +135,7 @@ def probability(settings: Settings, updates: Int32[Array, ""]) -> Array:
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
-    """Choose the policy's or the oracle's actions, and label the states."""
+    """Choose the policy's actions or, at random, the oracle's; label the states."""
     key_draw, key_mix = jax.random.split(key)
     memory, logits, _ = rollouts.think(learner, runner, mask)
     action = learner.policy.action(learner.policy.draw(key_draw, logits))

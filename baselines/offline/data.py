@@ -75,7 +75,8 @@ class Offline(Checked):
 class Rows(NamedTuple):
     """Steps of demonstrations, arrays (rows, width, ...).
 
-    A row is a single step, a sequence of whole episodes one after another, or a part of a rollout.
+    Each row is either a single step, several whole episodes one after another, or a part of a
+    rollout.
     """
 
     obs: PyTree[Any]
@@ -95,7 +96,7 @@ class Split(NamedTuple):
 
 
 class Transitions(NamedTuple):
-    """Transitions of a dataset; the order does not matter, because learners sample them."""
+    """Transitions of a dataset in any order, because learners sample them at random."""
 
     obs: PyTree[Any]  # observations, (observations, ...)
     index: Any  # int32 (steps,): step i leads from observation `index[i]` to `index[i] + 1`
@@ -113,7 +114,7 @@ def check(learner: Learner[Any], seeds: int, episodes: int) -> None:
 
 
 def loaded(name: str, env: Env) -> Demos:
-    """Return a dataset with the dtypes of an environment; it is cached until its file changes."""
+    """Return a dataset with the dtypes of an environment; cache it until its file changes."""
     return _loaded(name, env, os.environ.get(datasets.layout.ROOT), _changed(name))
 
 
@@ -133,10 +134,11 @@ def _loaded(name: str, env: Env, root: str | None, changed: float) -> Demos:
 
 
 def split(name: str, env: Env, held_out: float, is_recurrent: bool) -> Split:
-    """Return the demonstrations in rows; a fraction `held_out` of the episodes is held out.
+    """Divide the demonstrations into training episodes and a fraction `held_out` of the episodes.
 
-    For a recurrent network, rows hold whole episodes. Otherwise, a row is a single step. Raises
-    `ValueError` if a `held_out` above 0 would leave no training episode or no held-out episode.
+    For a recurrent network, the rows of both hold whole episodes. Otherwise, a row is a single
+    step. Raises `ValueError` if `held_out` is above 0, but leaves no training or no held-out
+    episode.
     """
     root = os.environ.get(datasets.layout.ROOT)
     return _split(name, env, root, _changed(name), held_out, is_recurrent)
@@ -156,7 +158,8 @@ def _split(
     order = np.random.default_rng(SPLIT).permutation(demos.episodes)
     train, held = order[count:], order[:count]
     enough = np.cumsum(demos.lengths[held]) - demos.lengths[held] < MOST_HELD_OUT
-    held = held[enough] if count else train[:1]  # if no episodes are held out: a placeholder
+    # Without held-out episodes, use a training episode as a placeholder.
+    held = held[enough] if count else train[:1]
     rows = packed if is_recurrent else single
     return Split(rows(demos, train), rows(demos, held))
 

@@ -1,14 +1,14 @@
 """Implicit Q-learning (Kostrikov et al., 2021) for discrete actions: offline RL from a dataset.
 
-The value V is an expectile of Q over the dataset's actions, two Q-networks are fitted to
-r + gamma V, and the policy is fitted to the dataset's actions, weighted by their advantage. So no
-target reads the value of an action that the dataset does not have. Run it with
+The value V is an expectile of Q over the dataset's actions. Two Q-networks are fitted to r + gamma
+V. The policy is fitted to the dataset's actions, weighted by their advantage. Thus no target
+depends on the Q-value of an action outside of the dataset. Run it with
 `jaxenvs train ID --algo iql --demos NAME`; `jaxenvs demos` records datasets.
 
 Deliberate differences from the paper: actions are discrete; the three losses are minimised in one
-gradient step, so all use the networks before the step; the Q-networks have LayerNorm. A truncated
-episode is bootstrapped with the value of its last observation. Masks of illegal actions are applied
-in evaluation only, because datasets have none.
+gradient step, from the same weights; the Q-networks have LayerNorm. A truncated episode is
+bootstrapped with the value of its last observation. Masks of illegal actions are applied in
+evaluation only, because datasets have none.
 """
 
 import dataclasses

@@ -1,18 +1,19 @@
 """DAVI: deep approximate value iteration of the cost-to-go (Agostinelli et al., 2019, DeepCubeA).
 
 Training boards come from random walks that start at the goal of a puzzle. The target of a board is
-the minimum over its neighbours of the move's cost plus the target network's cost-to-go. At the
-goal, the target is 0. Run it with `jaxenvs train ID --algo davi`; `load_heuristic` then returns the
-heuristic for A* and beam search.
+the minimum, over its moves, of the move's cost plus the target network's cost-to-go after the move.
+At the goal, the target is 0. Run it with `jaxenvs train ID --algo davi`; `load_heuristic` then
+returns the heuristic for A* and beam search.
 
 With `--q` the network has one output per action: the cost of the action plus the cost-to-go after
 it. The network is then trained by Q-learning (Agostinelli et al., 2024, "Q* Search: Heuristic
-Search with Deep Q-Networks"). A single forward pass then evaluates every neighbour of a board;
-`load_q` returns the trained function for Q*.
+Search with Deep Q-Networks"). A single forward pass then evaluates all moves of a board; `load_q`
+returns the trained function for Q*.
 
 Deliberate differences from the papers:
 
-- Every board of a walk is a training example, because the walk computes its neighbours anyway.
+- Every board of a walk is a training example, because the walk computes the boards after each move
+  anyway.
 - There is no batch normalisation.
 - If the actions of a puzzle have no inverse, the walk goes backwards to predecessors.
 - With `--q`, every legal action of a board has a target, not only the network's choice.
@@ -171,8 +172,8 @@ def walk(learner: DaviLearner, key: Array) -> tuple[PyTree[Array], Boards]:
     def step(carry: Any, word: Array) -> tuple[Any, Boards]:
         board, last = carry
         moves = env.neighbours(instance, board)
-        # The walk goes backwards, to boards from which a move leads to `board`. If every move can
-        # be undone, these predecessors are the same boards as `moves.board`.
+        # The walk steps backwards, to a board from which a move leads to `board`. In puzzles where
+        # every move can be undone, these predecessors equal `moves.board`.
         before = env.predecessors(instance, board)
         walked = env.walk_on(word, board, last, before.board, before.valid)
         return walked, Boards(board, moves.board, moves.cost, moves.valid)
@@ -206,8 +207,8 @@ def action_targets(
 ) -> ActionCosts:
     """Return the Q-learning targets of the actions on each board of a walk.
 
-    The target of an action is its cost plus the smallest cost that the target network `weights`
-    predicts for an action on the next board. `ActionCosts` describes the result.
+    The target of an action is its cost plus the smallest cost that the target network, with the
+    weights `weights`, predicts for an action on the next board.
     """
     env = learner.env
 
@@ -217,15 +218,15 @@ def action_targets(
 
     guesses, able, solved = jax.vmap(jax.vmap(after))(boards.child)
     at_goal = jax.vmap(functools.partial(env.is_goal, instance))(boards.board)
-    # Actions at the goal get no target, because a search never expands a goal.
+    # Actions at the goal get no target: a search stops at the goal and never uses their costs.
     valid = boards.valid & ~at_goal[:, None]
     return costs_of_actions(boards.cost, valid, guesses, able, solved)
 
 
 def predict(learner: DaviLearner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
-    """Return the network's output for a board: the predicted cost from the board to the goal.
+    """Return the network's output for a board: the predicted cost-to-go.
 
-    If the setting `q` is on, the network outputs an array with one cost per action instead: the
+    With the setting `q`, the output is an array with a predicted cost for each action instead: the
     cost of the action plus the cost-to-go after it.
     """
     outputs: Any = learner.network.apply(weights, learner.env.observe_board(instance, board))
@@ -233,10 +234,9 @@ def predict(learner: DaviLearner, weights: PyTree, instance: PyTree, board: PyTr
 
 
 def cost_to_go(learner: DaviLearner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
-    """Return the predicted cost from a board to the goal: at least 0, and 0 at the goal.
+    """Return the predicted cost-to-go of a board: at least 0, and exactly 0 at the goal.
 
-    If the setting `q` is on, the network predicts one cost per action. The result is then their
-    minimum over the legal actions.
+    With the setting `q`, this is the smallest predicted cost of a legal action.
     """
     if learner.settings.q:
         cost = action_costs(learner, weights, instance, board).min()

@@ -35,10 +35,10 @@ LatentLearner = Learner[Any, Networks]
 
 
 def encoded(learner: LatentLearner, weights: PyTree[Array], seen: Array, key: Array) -> Code:
-    """Encode a state of the puzzle; return its code, the bits of the learned model's state.
+    """Encode a state of the puzzle; return the model's state, called its code.
 
-    `seen` is the observation or picture of the state, as `Sight.look` returns it. `key` is the
-    random key for the noise on a picture.
+    `seen` is the observation or picture of the puzzle's state, as `Sight.look` returns it. `key` is
+    the random key for the noise on a picture.
     """
     nets = learner.network
     encode: Any = functools.partial(nets.model.apply, weights["model"], method="encode")
@@ -62,8 +62,8 @@ def is_solved(
 ) -> Bool[Array, ""]:
     """Return whether the puzzle is solved in the learned model's state `code`.
 
-    If all levels have the same goal, the result is whether `code` equals `goal`, the code of the
-    goal. Otherwise the model's classifier of solved states decides, and `goal` is not used.
+    If all levels have the same goal, the puzzle is solved in the goal's code, `goal`. Otherwise
+    `goal` is not used, and the model's classifier of solved states decides.
     """
     if one_goal(learner.env):
         return (goal == code).all()
@@ -100,10 +100,10 @@ def q_values(learner: LatentLearner, q: PyTree[Array], code: Code) -> Float32[Ar
 def action_costs(
     learner: LatentLearner, weights: PyTree[Array], goal: Any, code: Code
 ) -> Float32[Array, " actions"]:
-    """Predict for each action its cost plus the cost-to-go after it, and clip negatives to 0.
+    """Return the predicted costs of the actions in the state `code`, with negative values set to 0.
 
-    Q* search uses these costs as its heuristic in the state `code`, and A* search their minimum.
-    `goal` is not used.
+    The cost of an action includes the cost-to-go after it. Q* search uses these costs as its
+    heuristic, and A* search their minimum. `goal` is not used.
     """
     return jnp.maximum(q_values(learner, weights["q"], code), 0.0)
 
@@ -111,10 +111,10 @@ def action_costs(
 def look(
     learner: LatentLearner, weights: PyTree[Array], levels: PuzzleLevel, key: Array
 ) -> PuzzleLevel:
-    """Convert levels of the puzzle to levels of the learned model, from which a search can start.
+    """Convert levels of the puzzle to levels of the learned model, in which a search can start.
 
-    The board of each level is replaced by its code, the state of the model. The level's instance,
-    the data that define the goal, is replaced by the result of `goal_code`.
+    The board of a level is replaced by its code, the state of the model. The instance of a level,
+    which defines the goal, is replaced by the result of `goal_code`.
     """
 
     def one(level: PuzzleLevel, key: Array) -> PuzzleLevel:

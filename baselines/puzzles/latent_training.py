@@ -17,7 +17,7 @@ from .latent_world import UNDECIDED
 
 
 class Transitions(NamedTuple):
-    """Data set of transitions; the learner's only other data about the puzzle is the goal."""
+    """Data set of transitions: all that the learner observes of the puzzle, besides the goal."""
 
     # Observations before the actions, (*seeds, transitions, ...), as `Sight.look` returns them.
     before: Array
@@ -59,10 +59,10 @@ def gather(learner: LatentLearner, key: Array, count: int) -> Transitions:
 def model_loss(
     learner: LatentLearner, weights: PyTree[Array], seen: Transitions, key: Array
 ) -> tuple[Float32[Array, ""], Float32[Array, " losses"]]:
-    """Return the model's loss on a random batch of transitions, and the four parts of the loss.
+    """Return the model's loss on a random batch of transitions, and the four terms of the loss.
 
-    If the model must classify solved states, half of the batch consists of transitions to solved
-    states, provided that the data set has any.
+    If levels have different goals, the model learns to classify solved states. Half of the batch
+    then consists of transitions to solved states, if the data set has any.
     """
     nets, count = learner.network, learner.settings.batch
     key_rows, key_solved, key_cells, key_noise = jax.random.split(key, 4)

@@ -6,10 +6,10 @@ the bits after an action. Bits are rounded logits with a straight-through gradie
 recognises a visited state by its bits.
 
 Deliberate differences: each cell of the observation has separate bits, and all cells use the same
-encoder. The transition model predicts a cell's next bits from the cell's bits and from `views`
-other cells; which cells these are is learned for each action. Only the decoder's loss trains the
-codes, which are the bits of all cells. If the transition loss trained the codes too, different
-states would get the same code, because such codes are easier to predict.
+encoder. The transition model predicts a cell's next bits from the cell's own bits and those of
+`views` other cells, whose choice is learned for each action. The transition loss trains only the
+transition model and not the encoder: otherwise different states would get the same bits, because
+these are easier to predict.
 """
 
 import dataclasses
@@ -29,17 +29,16 @@ from jaxenvs.puzzles.puzzle import Puzzle, PuzzleState
 
 from ..networks.encoders import PIXELS
 
-# The encoder outputs one logit for each bit that encodes a cell. The logits of a cell are scaled to
-# this standard deviation.
+# Standard deviation to which the encoder's logits of a cell are scaled. There is one logit for each
+# bit of the cell.
 FIRM = 2.0
-# For pictures: factor by which the pixels of a tile are multiplied, after the mean of the tile is
-# subtracted from them.
+# Factor by which the pixels of a picture's tile are multiplied, after their mean is subtracted.
 CONTRAST = 5.0
 # In training, Gaussian noise with this standard deviation is added to each logit of the encoder,
 # before the logit is rounded to a bit.
 CODE_NOISE = 1.0
-# Coefficient of the loss that pushes the encoder's logits away from 0. Near 0, a small change of a
-# logit changes the bit to which it is rounded.
+# Coefficient of the loss that pushes the encoder's logits away from 0, so that small changes of an
+# input do not flip bits.
 UNDECIDED = 0.1
 
 
@@ -95,8 +94,9 @@ class Sight:
     def look(self, state: PuzzleState) -> Array:
         """Return the data of a state that `split` converts to cells.
 
-        It is the observation or, if pictures are used, an array (rows, columns) with the index of
-        the sprite in each tile. Indices take less memory than the picture, which `split` draws.
+        These are the observation or, if pictures are used, an array (rows, columns) with the sprite
+        index of each tile. The array takes less memory than the picture, which `split` draws from
+        it.
         """
         return self.env.tiles(state) if self.tile_size else self.env.observe(state)
 
@@ -131,8 +131,8 @@ class LatentWorld(nn.Module):
     actions: int
     bits: int  # number of bits that encode one cell
     hidden: int  # width of the hidden layers
-    # For each action, number of other cells whose bits are inputs when a cell's bits after the
-    # action are predicted. The cell's own bits are inputs, too.
+    # Number of other cells from whose bits a cell's bits after an action are predicted, in addition
+    # to the cell's own bits.
     views: int
 
     def setup(self) -> None:
@@ -150,8 +150,8 @@ class LatentWorld(nn.Module):
     ) -> Float32[Array, "*pair cells bits"]:
         """Encode the features of each cell; return the logits that are rounded to the cell's bits.
 
-        The logits of a cell are shifted to mean 0 and scaled to standard deviation `FIRM`. The mean
-        is 0 to keep bits from being constant: a constant bit would receive no gradient.
+        The logits of a cell are shifted to mean 0 and scaled to standard deviation `FIRM`. Without
+        the shift, bits could become constant, and a constant bit receives no gradient.
         """
         logits = self.encoder(seen)
         centred = logits - logits.mean(axis=-1, keepdims=True)
@@ -177,10 +177,10 @@ class LatentWorld(nn.Module):
         return after(code, self._views(code), self.place)
 
     def _views(self, code: Array) -> Float32[Array, "actions cells views bits"]:
-        """Return the inputs from other cells with which each cell's next bits are predicted.
+        """Return inputs from other cells, which help to predict each cell's bits after an action.
 
         There are `views` inputs per cell and action. Each is a weighted sum of the bits of all
-        cells, whose learned weights can select a single cell. One matrix product computes the sums
+        cells; its learned weights can select a single cell. One matrix product computes the sums
         for all actions.
         """
         return jnp.einsum("aikj,jb->aikb", self.sources, code)
@@ -199,11 +199,10 @@ class LatentWorld(nn.Module):
     ) -> tuple[Float32[Array, ""], ...]:
         """Return four losses of a transition, which train different parts of the model.
 
-        The losses are the decoder's reconstruction error; the distance of the encoder's logits from
-        `FIRM` and -`FIRM`; the cross-entropy of the predicted bits after the action; and the
-        cross-entropy of the classifier of solved states. Noise is added to the logits before
-        rounding. The noise flips bits whose logits are near 0, so training moves logits away from
-        0.
+        The losses are the decoder's reconstruction error, the distance of the encoder's logits from
+        `FIRM` and -`FIRM`, the cross-entropy of the predicted bits after the action, and the
+        cross-entropy of the classifier of solved states. Before rounding, noise is added to the
+        logits. It flips bits whose logits are near 0, so training moves logits away from 0.
         """
         seen = jnp.stack([before, after])
         logits = self.encode(seen)

@@ -1,15 +1,16 @@
 """A* in a learned model of a puzzle (Agostinelli and Soltani, 2024).
 
-The learner receives a fixed data set of random transitions and the observation of the goal. If
-levels have different goals, it receives instead whether each state in the data set is solved. It
-learns a discrete model ("Learning discrete world models for heuristic search"; latent_world.py) and
-a heuristic for states of the model. Run it with `jaxenvs train ID --algo world`, then plan with
-`jaxenvs solve ID --model RUN`.
+The learner receives a fixed data set of random transitions. It also receives the observation of the
+goal or, if levels have different goals, whether each state in the data set is solved. From these
+data, it learns a discrete model ("Learning discrete world models for heuristic search";
+latent_world.py) and a heuristic for states of the model. Run it with
+`jaxenvs train ID --algo world`, then plan with `jaxenvs solve ID --model RUN`.
 
 The first gradient steps, a fraction `model_share` of all, train the model. The later steps train
 the heuristic by Q-learning (Agostinelli et al., 2024, "Q* Search") on random walks in the model.
-The learner does not know which actions are legal, so walks avoid actions that change nothing in the
-model. Neither the training of the heuristic nor planning steps the environment.
+The learner does not know which actions are legal. Walks avoid actions that change nothing in the
+model, as illegal actions do. Neither the training of the heuristic nor planning steps the
+environment.
 
 Deliberate differences from the paper (latent_world.py lists more): the heuristic estimates the cost
 to the goal of the puzzle only, not between any two states, and every action of a state has a target
@@ -148,9 +149,10 @@ def update(learner: WorldLearner, runner: Runner) -> tuple[Runner, dict[str, Arr
     settings = learner.settings
     key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
     keys = jax.random.split(key_learn, settings.gradient_steps)
-    # All seeds have made the same number of updates. `pmax` over the seeds returns this number
-    # without the axis of seeds, so that `cond` remains a branch. With a number per seed, `vmap`
-    # would turn `cond` into a select, which trains both the model and the heuristic.
+    # Use `cond`, so that an update trains either the model or the heuristic. The condition must be
+    # the same for all seeds, since `vmap` turns a `cond` with a condition per seed into a select,
+    # which trains both. All seeds have made the same number of updates; `pmax` returns it without
+    # the axis of seeds.
     early = jax.lax.pmax(runner.updates, SEEDS) < settings.model_updates
     train = functools.partial(train_model, learner), functools.partial(train_heuristic, learner)
     runner, losses = jax.lax.cond(early, *train, runner, keys)
@@ -224,9 +226,9 @@ def walk_codes(
 ) -> Bool[Array, "codes cells bits"]:
     """Return the states (called codes) that random walks in the learned model visit.
 
-    Walks start at states of the data set. If all levels have the same goal, every other walk starts
-    at the goal. A walk takes an action that changes nothing, or that undoes the last action, only
-    if there is no other action.
+    Walks start at states of the data set; if all levels have the same goal, every other walk starts
+    at the goal. A walk avoids actions that change nothing or lead back to the previous state, and
+    takes one only if there is no other action.
     """
     settings = learner.settings
     key_rows, key_see, key_walk = jax.random.split(key, 3)
@@ -277,9 +279,9 @@ def descend(
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
     """Play up to `test_moves` moves of the greedy policy on each of `count` random boards.
 
-    The policy sees only the first observation of a board: the model predicts all later states, and
-    the same actions are played in the puzzle. Returns whether each board was solved, and the number
-    of moves.
+    The policy plans without feedback: it sees the first observation of a board, and the model
+    predicts all later states. Its actions are also played in the puzzle. Returns whether each board
+    was solved, and the number of moves.
     """
     env = learner.env
     key_levels, key_look = jax.random.split(key)
@@ -359,8 +361,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Test the model and the greedy policy of each seed; return the content of eval.json.
 
-    The model is tested on new random walks, and the greedy policy on `count` random boards. The
-    entry `predicted` is the fraction of the walks' steps whose result the model predicts exactly.
+    The entry `predicted` is the fraction of steps, on new random walks, whose result the model
+    predicts exactly. The greedy policy is tested on `count` random boards.
     """
     settings = learner.settings
 

@@ -1,9 +1,9 @@
 """Actors of PPO on Ray: they step their environments and return fragments, pieces of rollouts.
 
-A fragment is a pair of a dict and observations. The dict has the fields of a `rollouts.Rollout`,
-(steps, envs, ...), and the observations are those after the last step, (envs, ...). An actor that
-steps jaxenvs environments runs PPO's compiled rollout. An actor that steps Gymnasium environments
-in Python compiles only the policy, and needs to import the network but not the learner.
+A fragment is a pair: a dict with the fields of a `rollouts.Rollout`, (steps, envs, ...), and the
+observations after the last step, (envs, ...). An actor that steps jaxenvs environments runs PPO's
+compiled rollout. An actor that steps Gymnasium environments in Python compiles only the policy. It
+imports the network but not the learner.
 """
 
 import functools
@@ -37,9 +37,9 @@ class Sampling(NamedTuple):
 
     @classmethod
     def of(cls, learner: Any, slot: int = 0) -> "Sampling":
-        """Return the settings of a learner's actors.
+        """Return the settings of the actors, which are the same for all actors of a learner.
 
-        All actors have the same settings, so `slot`, the index of an actor, is not used.
+        `slot`, the index of an actor, is not used.
         """
         settings = learner.settings
         share, steps = settings.num_envs // settings.actors, settings.rollout_steps
@@ -68,7 +68,7 @@ class Actor:
     def play(
         self, weights: PyTree[np.ndarray], rounds: int, seed: int
     ) -> tuple[dict[str, Any], None]:
-        """Play `rounds` whole episodes in each environment; see `GymSampler.play`."""
+        """Play `rounds` whole episodes in each Gymnasium environment; see `GymSampler.play`."""
         assert isinstance(self._sampler, GymSampler)
         return {"episodes": self._sampler.play(weights, rounds, seed)}, None
 
@@ -125,8 +125,8 @@ class GymActor:
     ) -> None:
         """Make and reset the environments.
 
-        Each step's actions are drawn with the PRNG key (seed, step counter). The counter starts at
-        `first`.
+        The actions of a step are drawn with the PRNG key (seed, number of the step). Steps are
+        numbered from `first`.
         """
         from .gym_envs import GymEnvs
 
@@ -144,8 +144,8 @@ class GymActor:
     def _advance(self, action: np.ndarray) -> tuple[Any, dict[str, Any]]:
         """Step every environment; return the `Outcome` and a record for the rollout.
 
-        The entries `returns` and `lengths` of the record are sums over the steps of the current
-        episodes so far, this step included.
+        In the record, `returns` and `lengths` are the returns and lengths of the current episodes
+        up to and including this step.
         """
         step = self._envs.step(action)
         self._returns += step.reward
@@ -224,9 +224,9 @@ def decide(
 ) -> tuple[Array, Array, Array, Array]:
     """Sample actions for a batch of observations.
 
-    Return the samples, their log-probabilities, the values of the observations, and the actions for
-    the environment, which are the samples after clipping or squashing. `weights` have a first axis
-    of seeds, of size 1. `words` are the data of a PRNG key.
+    Return the samples, their log-probabilities, the values of the observations, and the actions to
+    take, which are the clipped or squashed samples. `weights` have a first axis of seeds, of size
+    1. `words` are the data of a PRNG key.
     """
     one = jax.tree.map(lambda leaf: leaf[0], weights)
     over_batch = jax.vmap(network.think, in_axes=(None, None, 0, 0))

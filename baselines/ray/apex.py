@@ -1,16 +1,18 @@
 """Ape-X (Horgan et al., 2018) on a Ray cluster: DQN with many actors and a sharded replay buffer.
 
-Actors explore, each environment with a separate epsilon, and send n-step transitions with initial
-priorities to replay shards, which are processes that each hold a part of the replay buffer. The
-learner samples prioritised batches from all shards and sends new priorities back. Actors collect
-transitions while the learner learns, but are at most one update ahead of the learner. Run Ape-X
-with `jaxenvs train ID --ray --algo apex`; it needs the extra `ray`.
+Actors explore, each environment with a separate epsilon. They send n-step transitions and their TD
+errors to replay shards: processes that each hold a part of the replay buffer. The learner samples
+prioritised batches from all shards and returns new TD errors, from which the shards compute
+priorities. Actors collect transitions while the learner learns, but are at most one update ahead of
+the learner. Run Ape-X with `jaxenvs train ID --ray --algo apex`; it needs the extra `ray`.
 
-Deliberate differences from the paper: the learner takes `gradient_steps` gradient steps whenever
-every actor has delivered transitions, so that the replay ratio does not depend on the number of
-processes. It uses Adam and, as dqn.py does, a target network that is updated in every gradient
-step. A resumed run is not bit-identical to an uninterrupted one, because environments are reset and
-the shards are empty.
+Deliberate differences from the paper: the learner takes `gradient_steps` gradient steps after every
+`rollout_steps` * `num_envs` environment steps. So the replay ratio does not depend on the number of
+processes. The learner uses Adam and, as dqn.py does, updates the target network in every gradient
+step.
+
+A resumed run is not bit-identical to an uninterrupted one, because it begins with reset
+environments and empty shards.
 """
 
 import dataclasses
@@ -64,8 +66,8 @@ class Settings(Common):
     epsilon_power: NonNegative = 7.0
     actors: Count = 4  # number of sampling processes; each steps an equal part of the environments
     replays: Count = 1  # number of replay shards: processes that each hold a part of the buffer
-    # HOST:PORT of a Ray cluster to join, or auto to join the cluster that this machine is part of;
-    # None: start a cluster on this machine.
+    # HOST:PORT of a Ray cluster to join, or auto to join the cluster on this machine; None: start a
+    # cluster on this machine.
     address: str | None = None
     patience: Count = 300  # seconds without an answer after which a process counts as dead
 
@@ -87,10 +89,10 @@ class Settings(Common):
             )
 
     def epsilons(self, slot: int) -> tuple[float, ...]:
-        """Return the epsilons of the environments of one actor.
+        """Return the epsilon of each environment of the actor with index `slot`.
 
-        `slot` is the actor's index. Over the environments of all actors, epsilon falls from
-        `epsilon` to `epsilon` ** (1 + `epsilon_power`).
+        Over the environments of all actors, epsilon falls from `epsilon` to `epsilon` ** (1 +
+        `epsilon_power`).
         """
         share = self.num_envs // self.actors
         place = np.arange(slot * share, (slot + 1) * share) / max(self.num_envs - 1, 1)
@@ -111,7 +113,7 @@ network = QNetwork.of
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Return initial weights and an equal target network; the actors hold the environments."""
+    """Return the initial training state; the target network has the same weights."""
     weights, optimiser, key_data = launch.fresh(learner, key)
     return Runner(weights, jax.tree.map(jnp.copy, weights), optimiser, jnp.int32(0), key_data)
 
@@ -144,8 +146,8 @@ def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
     """Raise `ValueError` if the replay shards do not fit in this machine's memory."""
     settings, there = learner.settings, machine_memory()
     obs, mask = size_of(learner.env.observation_space), learner.env.action_space.n
-    # Bytes of a stored transition without observations and mask: 4 each for action, reward and
-    # discount, 8 each for priority and serial number.
+    # Bytes of the numbers of a stored transition: 4 each for action, reward and discount, 8 each
+    # for priority and serial number.
     numbers = 3 * 4 + 2 * 8
     need = settings.capacity * (2 * obs + mask + numbers)
     if there is not None and settings.address is None and need > there:
@@ -168,7 +170,7 @@ def command(algorithm: Algorithm, argv: list[str], callback: Callback | None = N
 
 
 def parts() -> Any:
-    """Return the classes of a run's processes, imported here because they need the extra `ray`."""
+    """Return the `training.Parts` of Ape-X. Imports are local because they need the extra `ray`."""
     from .actors import Sampling
     from .explorers import Exploration, Explorer
     from .replayed import Shards

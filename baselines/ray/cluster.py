@@ -21,7 +21,9 @@ from ..core.processes import reached
 from ..storage.runs import RunError
 
 AUTO = "auto"  # value of --address: join the Ray cluster that this machine is part of
-DEATHS = 3  # a run of `count` actors ends after more than `DEATHS * count` deaths in a row
+# A run ends after more deaths in a row than this: `DEATHS` for each actor, but `DEATHS` in total
+# for learners or replay shards.
+DEATHS = 3
 
 
 ENVIRONMENT = {
@@ -50,7 +52,9 @@ class Cluster:
         if address is None:
             for name, value in ENVIRONMENT.items():
                 os.environ.setdefault(name, value)
-            self._ours = True  # set before `init`, so that Ctrl-C stops a half-started cluster
+            # Set this before `init`, so that `stop` also stops a cluster whose start Ctrl-C has
+            # interrupted.
+            self._ours = True
             ray.init(address="local", num_cpus=workers, include_dashboard=False, **QUIET)
             return
         if address != AUTO:
@@ -117,7 +121,10 @@ class Call(NamedTuple):
 
 
 class Made(NamedTuple):
-    """Result of an actor's call: the first return value, and a reference to the second."""
+    """Result of a method call on an actor.
+
+    The method returns two values: `about` is the first, and `result` a Ray reference to the second.
+    """
 
     slot: int
     about: dict[str, Any]
@@ -128,10 +135,10 @@ class Pool:
     """Pool of `count` Ray actors, each with at most one call at a time."""
 
     def __init__(self, make: Callable[[int, int], Any], count: int, patience: float) -> None:
-        """Start the actors, each by a call `make(slot, generation)`.
+        """Start the actors with `make(slot, generation)`, where `slot` is the index of an actor.
 
-        `slot` is the actor's index, and `generation` the number of the pool's actors that have
-        died so far. A call may take `patience` seconds before its actor counts as dead.
+        `generation` is the number of the pool's actors that have died so far. An actor counts as
+        dead if a call takes longer than `patience` seconds.
         """
         self._make, self.patience, self.count = make, patience, count
         self.lost = 0  # number of dead actors so far
@@ -189,4 +196,5 @@ def reason(error: RayError) -> str:
 
 def _last_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[-1].partition(" Worker exit type")[0].strip()  # drop Ray's guesses at the cause
+    # Drop Ray's guesses at the cause, which follow this phrase.
+    return lines[-1].partition(" Worker exit type")[0].strip()

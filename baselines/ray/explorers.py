@@ -1,9 +1,9 @@
 """Actors of Ape-X on Ray: they step their environments and return n-step transitions.
 
 An n-step transition, called an item, holds an observation, an action, the n-step return, the
-discount of the bootstrap value, and the observation after n steps. It also holds the TD error under
-the actor's weights, from which its initial priority is computed. Each environment has a separate
-epsilon (Horgan et al., 2018).
+discount of the bootstrap value, and the observation after n steps. It also holds its TD error under
+the actor's weights, which sets the initial priority. Each environment has a separate epsilon
+(Horgan et al., 2018).
 """
 
 import functools
@@ -49,15 +49,15 @@ class Explorer:
         self._envs = kind(id, fields, given, seed)
         self._given = given
         self._items = jax.jit(functools.partial(items, given))
-        # Last n_step - 1 steps, whose n-step transitions also need the steps of the next call.
+        # Last n_step - 1 steps of the previous call: their n-step transitions need the next steps.
         self._before: Record = {}
 
     def sample(self, weights: PyTree[np.ndarray], version: Any) -> tuple[dict[str, Any], Items]:
         """Step the environments; return a description and the new n-step transitions.
 
-        The description is a dict of `version` (which weights chose the actions), the number and the
-        bytes of the transitions, the seconds taken, sums over the episodes that ended, and the
-        length of the longest unfinished episode.
+        The description is a dict of `version`, which identifies the weights, the number and bytes
+        of the transitions, the seconds taken, sums over the episodes that ended, and the length of
+        the longest unfinished episode.
         """
         begun = time.perf_counter()
         weights = jax.device_put(jax.tree.map(lambda leaf: leaf[0], weights))
@@ -168,12 +168,12 @@ def decide(
 def items(
     given: Exploration, weights: PyTree[Array], steps: Record
 ) -> tuple[Items, Bool[Array, " items"]]:
-    """Return the n-step transitions that begin at all steps but the last n_step - 1, and a mask.
+    """Return n-step transitions, and a mask of those that may be stored.
 
-    `steps` is a record of consecutive steps (steps, envs, ...). It begins with the last n_step - 1
-    steps of the actor's previous call or, in the first call, with placeholders, whose `is_step`,
-    (steps,), is False. The mask is False for transitions that begin at a placeholder; such
-    transitions must not be stored.
+    `steps` is a record of consecutive steps (steps, envs, ...), and transitions begin at all steps
+    but the last n_step - 1. The record begins with the last n_step - 1 steps of the actor's
+    previous call. In the first call, it begins with placeholders instead, where `is_step`,
+    (steps,), is False. The mask is False for transitions that begin at a placeholder.
     """
     first = len(steps["reward"]) - (given.n_step - 1)
 
@@ -205,7 +205,7 @@ def items(
 
 
 def oldest(record: Record) -> int:
-    """Return the number of steps of the longest episode that is unfinished after the last step."""
+    """Return the length of the longest unfinished episode at the end of `record`."""
     done = record["terminated"][-1] | record["truncated"][-1]
     return int(np.where(done, 0, record["lengths"][-1]).max())
 

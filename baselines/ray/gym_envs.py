@@ -25,10 +25,7 @@ ACTED = (gymnasium.spaces.Discrete, gymnasium.spaces.MultiDiscrete, gymnasium.sp
 
 @dataclasses.dataclass(frozen=True)
 class GymWorld:
-    """Name and spaces of a Gymnasium environment.
-
-    A network is built from a `GymWorld` in the same way as from an `Env` of jaxenvs.
-    """
+    """Name and spaces of a Gymnasium environment, from which a network can be built."""
 
     name: str
     observation_space: spaces.Space
@@ -36,7 +33,7 @@ class GymWorld:
 
     @property
     def features(self) -> Features:
-        """Conversion of observations to network inputs: the identity for this environment."""
+        """Conversion of observations to network inputs, which leaves them unchanged."""
         return Features(self.observation_space, identity)
 
 
@@ -104,9 +101,8 @@ def convert(space: gymnasium.Space, what: str) -> spaces.Space:
 class GymEnvs:
     """Vector of `count` environments with autoreset.
 
-    `mask` (envs, actions) holds the legal actions. The mask is read from `info["action_mask"]`,
-    which Taxi and jaxenvs' Gymnasium adapters provide, and is None if the first reset provides no
-    mask.
+    `mask` (envs, actions) holds the legal actions, or is None if the first reset provides no mask.
+    The mask is read from `info["action_mask"]`, which Taxi and jaxenvs' Gymnasium adapters provide.
     """
 
     mask: np.ndarray | None

@@ -1,8 +1,8 @@
 """Learner processes of PPO on Ray, which learn from the actors' fragments (pieces of rollouts).
 
 Several learners form one `jax.distributed` group. Each learner has all weights and a part of the
-fragments, and gradients are averaged over the learners, in the same way as over the devices of
-`--devices` (devices.py).
+fragments. The learners average their gradients, in the same way as the devices of `--devices` do
+(devices.py).
 """
 
 import functools
@@ -41,7 +41,7 @@ def improve(
 
 
 def use_device(on_cpu: bool) -> None:
-    """Choose the device of this process: the CPU if `on_cpu`, else an accelerator if there is one.
+    """Choose the device of this process: the CPU if `on_cpu`, else JAX's default device.
 
     Also ignore the parent process's XLA_FLAGS, which may ask for simulated devices.
     """
@@ -54,7 +54,7 @@ class Learner:
     """Ray actor that updates the weights; `index` is its index among the learners."""
 
     def __init__(self, learner: core.Learner, index: int, on_cpu: bool) -> None:
-        """Choose the device. JAX must not initialise devices before `begin` joins the group."""
+        """Choose the device. JAX must not initialise it before `begin` joins the group."""
         self._learner, self._index = learner, index
         use_device(on_cpu)
 
@@ -70,7 +70,7 @@ class Learner:
             return f"{ray.util.get_node_ip_address()}:{found.getsockname()[1]}"
 
     def begin(self, runners: PyTree[np.ndarray], coordinator: str | None, timeout: int) -> None:
-        """Join the group of learners, if there are several, and load the training state."""
+        """Join the group of learners, if `coordinator` is given, and load the training state."""
         from ..core import processes
 
         devices = self._learner.devices

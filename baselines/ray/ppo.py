@@ -45,8 +45,8 @@ class Settings(ppo.Settings):
     learners: Count = 1  # number of learner processes; each gets a part of an update's rollouts
     # Whether actors wait for the newest weights (sync) or sample while the learner learns (async).
     mode: Literal["sync", "async"] = "sync"
-    # HOST:PORT of a Ray cluster to join, or auto to join the cluster that this machine is part of;
-    # None: start a cluster on this machine.
+    # HOST:PORT of a Ray cluster to join, or auto to join the cluster on this machine; None: start a
+    # cluster on this machine.
     address: str | None = None
     patience: Count = 300  # seconds without an answer after which a process counts as dead
 
@@ -104,10 +104,10 @@ def update(
 def corrected(learner: Learner, runner: Runner, rollout: Rollout) -> tuple[Rollout, Array, Array]:
     """Return PPO's targets for a rollout that older weights sampled, corrected by V-trace.
 
-    Returns the rollout, advantages and value targets, as `ppo.targets` does. The log-probabilities
-    and values in the rollout are recomputed with the current weights. So PPO's probability ratio
-    starts at 1, and several epochs are possible. Truncated episodes are bootstrapped with the
-    values that the actor computed with its older weights.
+    The targets are the rollout, the advantages and the value targets, as in `ppo.targets`. The
+    rollout has new log-probabilities and values, computed with the current weights, so that PPO's
+    probability ratio starts at 1. The values at truncations are not recomputed: they come from the
+    actor's older weights.
     """
     over_steps = jax.vmap(functools.partial(ppo.unroll, learner), in_axes=(None, 0))
     outputs, value = over_steps(runner.weights, rollout)
@@ -125,11 +125,11 @@ def centred(
     batch: tuple[Rollout, Array, Array],
     orders: Int32[Array, "minibatches items"],
 ) -> tuple[Array, Array]:
-    """Return what PPO's loss needs to normalise the V-trace advantages of each minibatch.
+    """Return the offset and the scale with which PPO's loss normalises V-trace advantages.
 
-    The first array, (minibatches, items), is the baselines that `returns.baselines` computes; the
-    loss subtracts them from the advantages. The second array, (minibatches,), is the standard
-    deviation of these differences, by which the loss divides them, and at least `advantage_floor`.
+    The offsets, (minibatches, items), are computed by `returns.baselines`; the loss subtracts them.
+    The scale, (minibatches,), is the standard deviation of the differences, but at least
+    `advantage_floor`; the loss divides by it.
     """
     weighted, weight = batch[1][orders], batch[0].weight[orders]
     baseline = returns.baselines(weighted, weight, learner.devices)
@@ -143,7 +143,7 @@ def command(algorithm: Algorithm, argv: list[str], callback: Callback | None = N
 
 
 def parts() -> Any:
-    """Return the classes of a run's processes, imported here because they need the extra `ray`."""
+    """Return the `training.Parts` of PPO. Imports are local because they need the extra `ray`."""
     from .actors import Actor, Sampling
     from .training import Learners, Parts
 

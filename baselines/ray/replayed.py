@@ -102,7 +102,7 @@ class Replayed:
     def finish(self, reference: Any) -> dict[str, np.ndarray] | None:
         """Return the metrics of a finished update, or None if it failed because a shard died.
 
-        If the update failed, this method also replaces the shard and begins the update again.
+        In the latter case, this method replaces the dead shard and begins the update again.
         """
         try:
             metrics = ray.get(reference, timeout=self._settings.patience)
@@ -125,9 +125,9 @@ class Replayed:
         return self._sums | metrics | {name: np.array([number]) for name, number in more.items()}
 
     def check(self) -> None:
-        """If an update takes too long, replace dead shards by new ones and begin the update again.
+        """If the update takes too long, replace dead shards and begin the update again.
 
-        Raises `LostError` if no shard is dead, because then the learner must be dead.
+        If no shard is dead, the learner process must be dead, and the method raises `LostError`.
         """
         if self.pending and time.monotonic() - self._begun > self._settings.patience:
             self._again(f"no answer in {self._settings.patience} s (--patience)")
@@ -135,8 +135,8 @@ class Replayed:
     def _again(self, why: str) -> None:
         """Replace dead replay shards, and start the gradient steps of the current update again.
 
-        Raises `LostError` with the text `why` if no shard is dead, because then the learner must be
-        dead.
+        If no shard is dead, the learner process must be dead, and the method raises
+        `LostError(why)`.
         """
         if not self._replays.replaced():
             raise LostError(why)
@@ -155,7 +155,7 @@ class Replayed:
 
 
 class Shards:
-    """Holder of a run's replay shards, so that they outlive a learner that dies."""
+    """Owner of a run's replay shards, which continue to run if the learner process dies."""
 
     _replays: Replays | None = None
 

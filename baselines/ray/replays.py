@@ -1,9 +1,10 @@
 """Replay shards on Ray: processes that each store and sample a part of the actors' transitions.
 
-A shard is a ring buffer in main memory with proportional prioritisation (Schaul et al., 2016): the
-priority of an item, an n-step transition, is its absolute TD error to the power `priority`.
-`Replays` distributes new items over the shards and requests a part of every batch from each shard.
-`Replays` replaces a dead shard by an empty one, so that only the dead shard's items are lost.
+A shard is a ring buffer in main memory. Its items are n-step transitions. Sampling is proportional
+to priority (Schaul et al., 2016), and the priority of an item is its absolute TD error to the power
+`priority`. `Replays` distributes new items over the shards and requests a part of every batch from
+each shard. `Replays` replaces a dead shard by an empty one, so that only the dead shard's items are
+lost.
 """
 
 import itertools
@@ -26,7 +27,7 @@ Items = dict[str, Any]
 
 
 class Drawn(NamedTuple):
-    """Items that a shard sampled, and the data from which `importance` computes their weights."""
+    """Items that a shard sampled, with the numbers from which `importance` weights them."""
 
     items: Items  # sampled transitions; arrays are (batches, size, ...)
     # Probability with which the shard samples each item of `items`, float32 (batches, size).
@@ -43,7 +44,7 @@ class Replay:
         self._draw = np.random.default_rng(seed)
         self._items: Items = {}
         self._weights = np.zeros(capacity, np.float64)  # priorities, |TD error| ** `priority`
-        # Number of items written so far, n. The next item is written at index n modulo `capacity`.
+        # Number of items written so far; modulo `capacity`, this is the index for the next item.
         self._written = 0
         self._born = np.full(capacity, -1)  # serial number of the item at each index; -1: no item
         # indices and serial numbers of the items in the latest sample, if there is one
@@ -64,7 +65,7 @@ class Replay:
         self._written += count
 
     def sample(self, batches: int, size: int) -> Drawn:
-        """Return batches of items, sampled with replacement; `mark` updates their priorities."""
+        """Sample `batches` batches of `size` items by priority, with replacement."""
         held = min(self._written, self._capacity)
         sums = np.cumsum(self._weights[:held])
         marks = self._draw.random((batches, size)) * sums[-1]
@@ -74,10 +75,10 @@ class Replay:
         return Drawn(jax.tree.map(lambda ring: ring[places], self._items), chance, held)
 
     def mark(self, errors: list[np.ndarray], share: int) -> None:
-        """Update the priorities of the items in the latest sample from their new TD errors.
+        """Recompute the priorities of the items in the latest sample from their new TD errors.
 
-        Items that have been overwritten since are left out. `errors` has one array per sampled
-        shard, and `share` is the index of this shard's array.
+        Items that were overwritten after the sample are left out. `errors` has one array per
+        sampled shard, and `share` is the index of this shard's array.
         """
         assert self._drawn is not None
         places, born = self._drawn
@@ -122,9 +123,11 @@ class Replays:
         self._next = (shard + 1) % len(self._handles)
 
     def sample(self, batches: int, size: int) -> dict[int, Any]:
-        """Request parts of `batches` batches from the shards, in proportion to their item counts.
+        """Request parts of `batches` batches of `size` items from the shards.
 
-        Return a dict that maps the index of each sampled shard to a reference to its sample.
+        The part of each shard is proportional to the number of its items.
+
+        Return a dict that maps the index of each sampled shard to a Ray reference to its sample.
         """
         return {
             shard: self._handles[shard].sample.remote(batches, share)
@@ -173,10 +176,10 @@ class Replays:
 
 
 def shares(size: int, held: list[int]) -> Iterator[tuple[int, int]]:
-    """Divide the sampling of `size` items among shards; yield (shard, number of items).
+    """Divide a batch of `size` items among the shards; yield (shard, number of items to sample).
 
-    `held` has the number of items that each shard stores. The shares are proportional to these
-    numbers, and shards with a share of 0 are left out.
+    The numbers are proportional to `held`, the number of items that each shard stores. Shards that
+    would sample no item are left out.
     """
     begins = np.cumsum([0, *held]) * size // max(sum(held), 1)
     for shard, (begin, end) in enumerate(itertools.pairwise(begins)):
@@ -187,8 +190,8 @@ def shares(size: int, held: list[int]) -> Iterator[tuple[int, int]]:
 def importance(drawn: Sequence[Drawn], beta: float) -> np.ndarray:
     """Return the importance weights of sampled items, (batches, size).
 
-    The weights are scaled so that the largest weight of a batch is 1. `beta` is the exponent: 1
-    corrects for the sampling probabilities fully, 0 not at all.
+    The largest weight of each batch is 1. The exponent `beta` sets the correction for unequal
+    sampling probabilities: 1 is full correction, 0 none.
     """
     size = sum(part.chance.shape[1] for part in drawn)
     total = sum(part.held for part in drawn)
@@ -198,6 +201,6 @@ def importance(drawn: Sequence[Drawn], beta: float) -> np.ndarray:
 
 
 def joined(drawn: Sequence[Drawn]) -> Items:
-    """Return the samples of several shards, joined along the second axis: the items of a batch."""
+    """Concatenate the samples of several shards along the axis of items, the second one."""
     parts = (part.items for part in drawn)
     return jax.tree.map(lambda *leaves: np.concatenate(leaves, axis=1), *parts)

@@ -45,7 +45,7 @@ class LostError(Exception):
 
 
 class Learners:
-    """Group of learner processes. If one of them dies, the caller replaces the whole group."""
+    """Group of learner processes; if one of them dies, `Training` replaces the whole group."""
 
     def __init__(self, learner: Learner, runners: PyTree[np.ndarray]) -> None:
         """Start the learners with the training state `runners`; raises `LostError` if one dies."""
@@ -111,7 +111,7 @@ class Learners:
 
 
 class Parts(NamedTuple):
-    """Classes and functions from which a run of an algorithm on Ray starts its processes."""
+    """What a run needs from its algorithm to start actors and learners."""
 
     actor: type  # class of the actors; has `sample`, and `play` for Gymnasium environments
     given: Callable[[Learner, int], Any]  # (learner, index of an actor) -> this actor's settings
@@ -126,8 +126,8 @@ class Training:
     def __init__(self, parts: Parts) -> None:
         """Store the classes of actors and learners in `parts`; `train` starts their processes."""
         self._parts = parts
-        # Number of times that learners were started. Fragments that were sampled before the latest
-        # start are dropped.
+        # Number of groups of learners started so far. Fragments sampled for earlier groups are
+        # dropped.
         self._lives = 0
         self._ready: list[Made] = []
         self._weight_bytes = 0
@@ -142,7 +142,8 @@ class Training:
         self._run, self._learner = run, learner
         self._settings: Any = learner.settings
         if not checkpoints.saved(self._run.checkpoints):
-            keeper.save(done, split(runners))  # learners that replace dead ones load this state
+            # If learners die before the next checkpoint, new learners load this one.
+            keeper.save(done, split(runners))
         self._pool = self._pool or self._actors(done)
         promise = "Stopping after this update, then saving; Ctrl-C again stops at once."
         with Interrupt(promise, last=self._leave) as stop:
@@ -238,8 +239,8 @@ class Training:
     def _wait(self, learners: Any) -> dict[str, np.ndarray] | None:
         """Wait at most `TICK` seconds for a remote call to finish, and process its result.
 
-        An actor's call returns experience, and a learner's call ends its part of an update. Return
-        the metrics of the update if all learners have now finished it, else None.
+        The result is either an actor's experience or the end of a learner's part of the update.
+        Return the metrics of the update if this was its last part, else None.
         """
         assert self._pool is not None
         metrics = None
@@ -248,7 +249,8 @@ class Training:
             if reference in learners.pending:
                 metrics = learners.finish(reference)
             elif (made := self._pool.finish(reference)) and made.about["version"][0] == self._lives:
-                # The condition drops fragments that were sampled for learners that have died.
+                # The condition drops fragments that were sampled for a group of learners that has
+                # died.
                 self._ready.append(made)
         self._pool.check()
         learners.check()
@@ -256,7 +258,7 @@ class Training:
         return metrics
 
     def _leave(self) -> None:
-        """On the second Ctrl-C, ask the Ray thread to call `ray.shutdown()`, and wait for it."""
+        """On the second Ctrl-C, let the training thread call `ray.shutdown()`, and wait for it."""
         self._leaving.set()
         self._left.wait(timeout=LEAVING)
 
@@ -264,7 +266,7 @@ class Training:
         if self._leaving.is_set():
             ray.shutdown()
             self._left.set()
-            time.sleep(LEAVING)  # do nothing more until the other thread exits the process
+            time.sleep(LEAVING)  # do nothing more until the interrupt thread exits the process
 
     def _exchanged(self, batch: list[Made], done: int) -> dict[str, np.ndarray]:
         """Return the metrics of an update that concern the processes on Ray.
@@ -305,7 +307,7 @@ class Training:
     def play(self, weights: PyTree[np.ndarray], count: int) -> evaluation.Episodes:
         """Play at least `count` episodes of a Gymnasium environment with the actors; return them.
 
-        Each environment plays the same number of episodes: counting the first `count` episodes that
+        Each environment plays the same number of episodes. Taking the first `count` episodes that
         end would favour short ones.
         """
         pool, settings = self._pool, self._settings

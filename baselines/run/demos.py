@@ -53,7 +53,7 @@ EXAMPLES = (
 )
 BATCH = 64  # number of episodes that are played together
 RANDOM_EPISODES = 256  # number of episodes of random play for the reference score
-# numbers that are folded into the seed's key, one for each purpose
+# one constant per purpose, folded into the seed's key so that the purposes have separate keys
 OF_RANDOM_PLAY, OF_LEVELS, OF_PLAY = 0, 1, 2
 
 
@@ -62,7 +62,7 @@ Played = Sequence[Episode | str]
 
 
 class Source(NamedTuple):
-    """Environment of a recording, and its player: a policy, the oracle or random actions."""
+    """Environment of a recording, and the player: a policy, the oracle or random actions."""
 
     env: Env  # environment whose episodes are recorded
     id: str
@@ -134,7 +134,7 @@ def _parser() -> Parser:
 
 
 def _source(options: argparse.Namespace, id: str, kind: str, stopped: Callable[[], bool]) -> Source:
-    """Return the environment and the player that the options choose."""
+    """Return the environment to record and its player, as the command's options specify."""
     if kind == "policy":
         return _of_run(options, id, stopped)
     env = make_env(options.id, options.fields, options.params)
@@ -148,7 +148,7 @@ def _source(options: argparse.Namespace, id: str, kind: str, stopped: Callable[[
 
 
 def _of_run(options: argparse.Namespace, id: str, stopped: Callable[[], bool]) -> Source:
-    """Return the policy of a run, and the environment without the learner's wrappers."""
+    """Return a run's policy as the player, and its environment without the learner's wrappers."""
     if not os.path.isdir(options.by):
         raise UsageError(f"--by {options.by}: give oracle, random or the folder of a run")
     config = Run.open(options.by).config
@@ -235,10 +235,10 @@ def _write(source: Source, writer: Writer, most: int, played: Played, levels: An
 
 
 def _levels(env: Env, seed: int, most: int) -> Iterator[tuple[Any, int]]:
-    """Yield batches of levels without end, each with the number of its levels.
+    """Yield batches of levels forever, each with the number of its levels.
 
-    If the environment has a `LevelSet`, its levels come in their order, again and again. Otherwise,
-    levels are drawn, each from its own key.
+    The levels of an environment with a `LevelSet` are yielded in order, over and over. Otherwise,
+    each level is drawn at random from its own key.
     """
     given = getattr(env, "levels", None)
     count = min(BATCH, max(most, 1))

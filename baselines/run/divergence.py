@@ -1,4 +1,4 @@
-"""Detection of NaN losses: warn of each diverged agent; end the run if all have diverged."""
+"""Detection of NaN losses: warn of each agent that diverged, and end the run once all have."""
 
 import math
 import sys

@@ -1,8 +1,9 @@
 """Command-line flags of a learner, generated from the fields of its `Settings`.
 
-A new field of a settings class adds a flag, and the field's comment becomes the text in --help. The
-flags of each settings class and of each base class form a group. The heading of a group is the
-class's docstring, or `Settings of ...` with the learner's title for a class named `Settings`.
+A new field of a settings class adds a flag, and the field's comment becomes the text in --help. In
+--help, each settings class, including base classes, has a group with the flags that it declares.
+The heading of the group is the docstring of the class. A learner's own class, named `Settings`, has
+the heading `Settings of` and the learner's title.
 """
 
 import dataclasses
@@ -27,9 +28,9 @@ Kinds = tuple[type, ...]
 def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> Any:
     """Read the flags in `argv`; return a copy of `default` with their values.
 
-    `default` holds the default of every flag; the learner's flags are in its field `settings`.
-    `kinds` are the dataclasses that declare the other fields of `default`. --help lists the fields
-    of the first class, then the learner's settings, then the fields of the other classes.
+    `default` is a dataclass with the default of every flag. Its field `settings` holds the
+    learner's settings, and `kinds` are the dataclasses that declare its other fields. --help lists
+    the fields of the first class in `kinds`, the learner's settings, then the other classes.
     """
     first, *rest = kinds
     prog = prog.replace(PROGRAM, program(), 1)  # show the command that works on this machine
@@ -69,7 +70,8 @@ def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:
 def _group(kind: type, default: Any, taken: Any = ()) -> Any:
     """Return a dataclass for a group of flags: the fields that the class `kind` itself declares.
 
-    Fields of its base classes and fields in `taken` are left out. `default` has the default values.
+    Inherited fields and fields whose names are in `taken` are left out. The instance `default` has
+    the default values.
     """
     own = inspect.get_annotations(kind) if "__dataclass_fields__" in vars(kind) else ()
     notes = comments(type(default))
@@ -108,7 +110,7 @@ def _count(optional: bool) -> Any:
 def _shown(kind: Any, value: Any, note: str) -> Any:
     """Return the tyro type of a field, with the help text `note`.
 
-    The help does not list `None` among the possible values.
+    An optional field accepts None, but --help does not mention it.
     """
     kind = python_type(kind)
     kinds = [one for one in get_args(kind) if one is not type(None)]

@@ -13,9 +13,10 @@ EXIT_CODE = 130  # exit code that shells expect of a process stopped by Ctrl-C
 class Interrupt:
     """Context in which the first Ctrl-C sets `asked`, and the second one ends the process.
 
-    A Python signal handler would run only when compiled code returns, after a whole update.
-    Therefore a thread reads Python's wake-up socket for signals (`signal.set_wakeup_fd`): the
-    message and the second Ctrl-C then take effect immediately.
+    Python runs signal handlers only between bytecodes, so a handler would wait for the compiled
+    update to end. Therefore a thread reads signals from Python's wake-up socket
+    (`signal.set_wakeup_fd`). It prints a message at the first Ctrl-C, and ends the process at the
+    second, both immediately.
     """
 
     def __init__(self, promise: str, last: Callable[[], object] = lambda: None) -> None:

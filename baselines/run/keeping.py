@@ -1,7 +1,7 @@
 """Writer of a run's files.
 
-Training continues while checkpoints are written. It also continues if files cannot be written
-because the disk is full.
+Checkpoints are written while training continues. If the disk is full, the writer prints a warning,
+training continues, and the writer tries again later.
 """
 
 import contextlib
@@ -31,9 +31,9 @@ class Keeper:
     """Writer of a run's log, checkpoints and curve; it warns of failures and retries later.
 
     Checkpoints are due every `every` updates or, if that is None, every `seconds` seconds. A thread
-    writes them. Log records that could not be written are written together with the next ones, and
-    are passed to `sinks` once they are in the log. `callback` receives each record; if it returns a
-    true value, `stopped` becomes True. `looks` are the evaluations and videos of tracking.py. Only
+    writes them. Log records that could not be written are written with the next records; `sinks`
+    receive records once they are in the log. `callback` receives each record, and `stopped` becomes
+    True if it returns a true value. `looks` are the evaluations and videos of tracking.py. Only
     process 0 writes.
     """
 
@@ -73,7 +73,7 @@ class Keeper:
         return " ".join(look.note for look in self._looks if look.note)
 
     def look(self, before: int, update: int, weights: PyTree[Array]) -> None:
-        """Begin the evaluations and videos that are due after `update`.
+        """Begin the evaluations and videos that became due after `before`, up to `update`.
 
         `before` is the number of updates at the previous call, `update` the number now.
         """
@@ -83,7 +83,7 @@ class Keeper:
                 self._write(self._run.path / "videos", begin)
 
     def is_due(self, before: int, update: int) -> bool:
-        """Return whether a checkpoint is due after `update`.
+        """Return whether a checkpoint became due after `before`, up to `update`.
 
         `before` is the number of updates at the previous call, `update` the number now. Always
         False in processes other than 0.
@@ -95,9 +95,9 @@ class Keeper:
         return self._saving.done() and time.monotonic() - self._begun >= self._seconds
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:
-        """Copy the training state after `update`; a background thread writes it as a checkpoint.
+        """Copy the training state after `update`, and let a thread write the copy as a checkpoint.
 
-        Wait first for the previous checkpoint to be written.
+        If the previous checkpoint is still being written, this method waits for it first.
         """
         if not processes.first():
             return
@@ -113,7 +113,7 @@ class Keeper:
         self._saving.result()
 
     def end(self) -> None:
-        """Finish writing, and draw the curve; `RunError` if the last checkpoint is missing."""
+        """Finish writing and draw the curve; `RunError` if the last checkpoint was not written."""
         self.wait()
         if processes.first():
             self.log([])

@@ -1,7 +1,7 @@
 """Training loop of all learners: compiled chunks of updates, log, checkpoints and Ctrl-C.
 
-core/learner.py defines the interface of a learner, whose functions run on each of
-`learner.devices`. Runner fields that are listed in `DIVIDED` are divided among the devices. All
+core/learner.py defines the interface of a learner. Its functions run on each of `learner.devices`.
+The fields of the runner (training state) that `DIVIDED` lists are divided among the devices. All
 other fields are replicated, and must stay equal on all devices. If there are several processes,
 each of them runs this loop, but only process 0 writes files and prints.
 """
@@ -70,7 +70,7 @@ def run_chunk(
     def seeds(runners: Any, params: PyTree[Array]) -> tuple[Any, dict[str, Array]]:
         def update(runner: Any, _: None) -> tuple[Any, dict[str, Array]]:
             after, metrics = learner.update(runner, params)
-            lengths = getattr(after, "lengths", ())  # lengths so far of unfinished episodes
+            lengths = getattr(after, "lengths", ())  # steps so far of each unfinished episode
             oldest = {OLDEST: jnp.max(lengths)} if isinstance(lengths, jax.Array) else {}
             return after, {**metrics, **oldest}
 
@@ -101,11 +101,11 @@ def partition(learner: Learner[Any]) -> Any:
 
 
 def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> Any:
-    """Train from update `done` until the last update, Ctrl-C or the callback ends training.
+    """Train from update `done` until the last update, Ctrl-C or a callback ends training.
 
     Return the last training state; raise `KeyboardInterrupt` after Ctrl-C. The loop logs metrics
-    and saves checkpoints. It dispatches each chunk before it reads the previous chunk's metrics, so
-    that the devices do not wait for this process.
+    and saves checkpoints. It reads the metrics of a chunk after it has dispatched the next one, so
+    the devices never wait for the log.
     """
     settings, params, unread = learner.settings, placed_params(learner), None
     divergence, supports = Divergence(run), Supports(run.config, learner)
@@ -163,11 +163,11 @@ def placed_params(learner: Learner[Any]) -> PyTree[Array]:
 
 
 def split(runners: Any) -> dict[str, PyTree]:
-    """Return the parts of a checkpoint, by name, for runners (training states) or their shapes.
+    """Split runners (training states), or their shapes, into the parts of a checkpoint, by name.
 
-    Weights are a separate part because loading a policy needs only them. The stock, levels that are
-    generated ahead for later resets, is a separate part because `_whole` replaces it if its shape
-    differs.
+    The weights are a separate part, because loading a policy needs only them. The stock (levels
+    generated ahead for later resets) is a separate part, because a resumed run replaces a stock of
+    another shape.
     """
     parts, stock = runners._asdict(), {}
     world = parts.get("world")
@@ -178,10 +178,10 @@ def split(runners: Any) -> dict[str, PyTree]:
 
 
 def _whole(parts: dict[str, PyTree], shapes: dict[str, PyTree]) -> dict[str, PyTree]:
-    """Return the fields of the training states from the parts of a checkpoint.
+    """Return the runners' fields by name from the parts of a checkpoint.
 
-    The size of the stock of levels depends on the number of devices. If the checkpoint has no stock
-    of the right shape, the stock is empty, and the next step fills it.
+    `parts` has no stock of levels if its shape differs from the one in `shapes`, which depends on
+    the number of devices. The field then gets an empty stock, which the next step fills.
     """
     fields = {"weights": parts["weights"], **parts["learner"]}
     if STOCK in shapes:
@@ -193,7 +193,7 @@ def _whole(parts: dict[str, PyTree], shapes: dict[str, PyTree]) -> dict[str, PyT
 def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
     """Return the number of updates done, and the training states: new, or of the newest checkpoint.
 
-    A run that was stopped before its first checkpoint begins again.
+    A run to resume that was stopped before its first checkpoint starts from the beginning.
     """
     place = learner.devices.place
     data = np.stack([jax.random.key_data(jax.random.key(seed)) for _, seed in run.config.agents])
@@ -214,7 +214,7 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
     if processes.first():
         _rewind(run, done)
     parts, where = _whole(trees, shapes), partition(learner)
-    # `place` must copy the arrays, because `run_chunk` donates them: XLA reuses their memory.
+    # `place` must copy the arrays, because `run_chunk` donates its arguments: XLA overwrites them.
     return done, type(where)(*(place(parts[name], getattr(where, name)) for name in where._fields))
 
 
@@ -222,7 +222,7 @@ def _rewind(run: Run, done: int) -> None:
     """Remove log records after update `done`; `RunError` if the files cannot be written."""
     try:
         run.rewind(done)
-        run.write_config()  # the command line may have increased total_steps
+        run.write_config()  # `config` may have a larger total_steps than the file
     except OSError as error:
         raise RunError(
             f"{run.path} cannot be written ({error}), nothing is lost; "
@@ -243,8 +243,9 @@ def command(
 ) -> int:
     """Train with the command-line arguments `argv`, then evaluate; return the exit code.
 
-    `build` creates the learner and defaults to `options.build_learner`. `report` evaluates the
-    trained weights and defaults to `final.report`. `train.main` describes `callback`.
+    `build` creates the learner; default: `options.build_learner`. `train` is the training loop.
+    `report` evaluates the trained weights; default: `final.report`. `train.main` describes
+    `callback`.
     """
     try:
         trace = _trace if train is _TRAIN else None

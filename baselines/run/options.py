@@ -33,9 +33,10 @@ from . import sinks
 from .flags import read as read_flags
 
 PROGRAM = "jaxenvs train"
-# Settings that a resumed run may change: its length, its use of hardware, and tests in training.
+# Settings that a resumed run may change: the run's length, its use of hardware, and the number of
+# test episodes.
 FREE = ("total_steps", "chunk", "unroll", "test_episodes")
-# name of the learning rate, which a resumed run may also change; its schedule then restarts
+# the learning rate, which a resumed run may change, too; its schedule then starts again
 RATE = "learning_rate"
 FREE_WITH_RAY = (*FREE, "actors", "learners", "replays", "address", "patience")
 
@@ -127,9 +128,8 @@ def prepare(
     """Return the options of the command line `argv`, the run, and the learner.
 
     Raises an error for invalid input. `build` creates the learner and defaults to `build_learner`.
-    `trace` traces the first update, to find errors of the environment. `trace` is called before any
-    directory is created or any earlier run is removed, so that such an error leaves all files
-    unchanged.
+    `trace` traces the first update, to find errors of the environment. It is called before this
+    function creates or removes a directory, so an error leaves all files unchanged.
     """
     options = with_source(parse(argv, algorithm), algorithm)
     made = config(options, algorithm)
@@ -180,12 +180,11 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
 
 
 def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
-    """Return `options`, with `reset_source` set if this machine's default differs from the env's.
+    """Return `options` with an explicit `reset_source`, if this machine's default is not the env's.
 
-    The reset source is the way in which resets get their levels. A new run records this machine's
-    default, and so uses it on every machine where it is resumed. A resumed run without a recorded
-    reset source keeps the environment's default, because it began on a CPU, or before defaults
-    depended on the machine. Learners with Ray actors are left unchanged.
+    The reset source is the way in which resets get levels. A new run records this machine's
+    default, and later uses it on every machine. A resumed run without a recorded reset source keeps
+    the environment's default, with which it began. Learners with Ray actors are left unchanged.
     """
     unnamed = getattr(options.settings, "reset_source", "") is None
     if not unnamed or ALGORITHMS[algorithm].outside:
@@ -208,7 +207,8 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
     check_params(options.id, given, params)
     is_new = options.resume is None and not options.id.startswith(GYM)
     if is_new and "obs" not in given and presets.reads_mission(options.id):
-        given["obs"] = "dict"  # `Config.env_fields` reads a missing `obs` as image
+        # Without `obs`, `Config.env_fields` would use the image observation of older runs.
+        given["obs"] = "dict"
     swept = sweep.parse(options.sweep, options.settings, algorithm)
     config = Config(
         id=options.id,
@@ -229,9 +229,10 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
 
 
 def canonical(id: str, algorithm: str) -> str:
-    """Return the id that an alias stands for; raises the errors of `jaxenvs.spec`.
+    """Return the id `id`, with an alias replaced by the environment's own id.
 
-    Raises `RunError` for a Gymnasium id unless the learner's actors are separate processes.
+    Raises the errors of `jaxenvs.spec`, and `RunError` for a Gymnasium id unless the learner's
+    actors are separate processes.
     """
     if not id.startswith(GYM):
         module, colon, _ = id.rpartition(":")  # importing the module registers the id
@@ -314,7 +315,7 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
 
 
 def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Options[S]:
-    """Return the options of the command line, with a run's options as defaults.
+    """Return the options of a resumed run: the run's options, changed by the command line.
 
     Raises `RunError` if the command line changes an option that a resumed run must keep.
     """
@@ -355,7 +356,7 @@ def _given(read: Any, saved: Options[Any]) -> tuple[Any, bool]:
     settings = saved.settings
     if not settings.restarts:
         return read(saved), False
-    # With an impossible default, a given flag is recognised even if it repeats the saved value.
+    # Use an impossible default, to recognise a given flag even if it repeats the saved value.
     unknown = dataclasses.replace(settings, learning_rate=-math.inf)
     given = read(dataclasses.replace(saved, settings=unknown))
     if given.settings.learning_rate != -math.inf:

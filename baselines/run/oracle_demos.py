@@ -15,8 +15,8 @@ from jaxenvs.core.env import Env
 from jaxenvs.demos import DemosError, Episode, Recorder
 from jaxenvs.levels import check_solver, solve
 
-ROUND = 64  # lengths of plans are padded to multiples of this, so that few programs are compiled
-# A recording that has no episode after this many levels without a plan ends with an error.
+ROUND = 64  # plans are padded to a multiple of this length, so that few programs are compiled
+# A recording ends with an error if it has no episode after this many levels without a plan.
 HOPELESS = 512
 
 
@@ -30,7 +30,7 @@ REASONS = {
 
 @dataclasses.dataclass
 class Counts:
-    """Numbers of levels that were left out, by reason, and the returns of recorded plans."""
+    """Number of levels left out, for each reason, and the return of each recorded plan."""
 
     left_out: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     returns: list[float] = dataclasses.field(default_factory=list)
@@ -66,12 +66,12 @@ def player(
 ) -> Callable[..., list[Episode | str]]:
     """Return a function of (key, levels, number of levels) that plays shortest plans.
 
-    budget: largest number of states that a search of up to 64 levels stores.
+    budget: largest number of states that the search for the plans of up to 64 levels stores.
 
-    The function returns, for each level, an episode or the reason why there is none.
+    The function returns a list with an episode, or the reason why there is none, for each level.
 
-    Raises `TypeError` or `NotImplementedError` if the environment has no shortest plans that
-    `jaxenvs.levels.solve` finds.
+    Raises `TypeError` or `NotImplementedError` if `jaxenvs.levels.solve` cannot find shortest plans
+    in the environment.
     """
     check_solver(env)
     recorder, known = Recorder(env, _follow), dict[bytes, Any]()
@@ -85,8 +85,8 @@ def player(
             return []
         if not good:
             return list(reasons)
-        # The batch keeps its size, so that the program is compiled once. In place of each level
-        # without a plan, the first level with a plan is played again, and its episode is dropped.
+        # Replace each level without a plan by the first level with a plan, whose extra episode is
+        # then dropped. The batch thus keeps its size, and the program is compiled once.
         rows = np.array([row if row in good else good[0] for row in range(count)])
         chosen = jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows], levels)
         plans = _padded([found[row].plan for row in rows])
@@ -98,7 +98,7 @@ def player(
 
 
 def _follow(key: Any, obs: Any, state: Any, memory: Any) -> tuple[Any, Any]:
-    """Return the next actions of plans; memory is (plans, number of actions taken)."""
+    """Return the next action of each plan; `memory` is (plans, number of actions taken)."""
     plans, at = memory
     action = jnp.take_along_axis(plans, jnp.minimum(at, plans.shape[1] - 1)[:, None], axis=1)
     return (plans, at + 1), action[:, 0]
@@ -137,11 +137,12 @@ def _padded(plans: list[tuple[int, ...]]) -> Any:
 
 
 def _labelled(episode: Episode) -> Episode | str:
-    """Return an episode with the number of remaining steps; "too long" if it was truncated.
+    """Return an episode labelled with `optimal_steps`; return "too long" if it was truncated.
 
-    The number is stored as `optimal_steps` in the episode's `infos`. A truncated episode shows that
-    the plan exceeds the time limit. `reason` cannot find all such plans: where the reward depends
-    on more than the number of steps, as in Puzzle-Sokoban, a solution has no optimal return.
+    `optimal_steps` is an entry of the episode's `infos`: the number of remaining steps. Truncation
+    shows that the plan exceeds the time limit. `reason` finds most such plans earlier, but not in
+    environments whose reward depends on more than the number of steps, such as Puzzle-Sokoban,
+    where solutions have no optimal return.
     """
     if not episode.terminated[-1]:
         return "too long"

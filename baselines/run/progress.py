@@ -32,8 +32,8 @@ class ProgressLine:
     ) -> None:
         """Start the line of a run that has made `done` of `updates` updates.
 
-        `unit` is the name of the steps. `shown` formats a log record as text, which the line shows
-        in place of the return.
+        `unit` is the name of the steps. `shown` formats a log record as the text in the line; if it
+        is None, the line shows the return.
         """
         self._console = console or Console(quiet=not processes.first())
         self._config, self._steps_per_update = config, steps_per_update
@@ -100,7 +100,7 @@ class ProgressLine:
     def _rate(self) -> float | None:
         """Return the steps per second of all seeds together; None in the first chunk.
 
-        The first chunk does not count, because it includes compilation.
+        The first chunk is left out of the measurement, because it includes compilation.
         """
         if self._compiled is None or self._done == self._compiled[1]:
             return None
@@ -118,7 +118,7 @@ class ProgressLine:
         return "   ".join(parts)
 
     def _left(self) -> str:
-        """Return the time left as text: "" in the first chunk, then "- left" until it is known."""
+        """Return the time left as text: "" in the first chunk, "- left" in the second chunk."""
         if self._done >= self._updates:
             return "0:00 left"
         each, rate = self._steps_per_update * self._config.seeds, self._rate()
@@ -134,10 +134,10 @@ class ProgressLine:
 class Returns:
     """Mean return of the latest episodes, without a bias towards short episodes.
 
-    Short episodes end first, and they may be the successful ones. The mean is therefore taken over
-    the fewest latest updates in which every environment has finished an episode. These updates
-    together have more steps than the longest unfinished episode. Until there are enough updates,
-    the mean is None.
+    Short episodes end first, and their returns may differ from those of long episodes. Therefore
+    the mean is over the fewest latest updates that together have more steps than the longest
+    unfinished episode: in these updates, every environment has finished an episode. Until there are
+    enough updates, the mean is None.
     """
 
     def __init__(self, rollout_steps: int) -> None:
@@ -147,11 +147,11 @@ class Returns:
         self.mean: float | None = None
 
     def take(self, episodes: np.ndarray, total: np.ndarray, oldest: int | None) -> None:
-        """Add the episodes that ended in an update, and compute the mean return `mean` anew.
+        """Add the episodes that ended in an update, and update the mean return `mean`.
 
         `episodes` is the number of these episodes and `total` the sum of their returns, (seeds,).
-        `oldest` is the length of the longest unfinished episode. If `oldest` is None, the mean is
-        over the latest update in which an episode ended.
+        `oldest` is the length of the longest unfinished episode, or None if unknown. In the latter
+        case, the mean is over the latest update in which an episode ended.
         """
         if oldest is None:
             some = episodes > 0

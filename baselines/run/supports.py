@@ -1,9 +1,9 @@
 """Warnings about TD targets outside a learner's fixed support, which are clipped to its ends.
 
 Learners that predict values as distributions over fixed atoms log the fraction of clipped targets
-as `clipped_targets`. Their modules have the functions `support(settings)`, which describes the
-support, and `wider(settings, paid)`, which returns settings whose support is wide enough for the
-rewards and returns in `paid`, a `Paid`.
+as `clipped_targets`. The module of such a learner has two functions. `support(settings)` describes
+the support. `wider(settings, paid)` returns settings whose support covers the rewards and returns
+in `paid`, a `Paid`.
 """
 
 import collections
@@ -34,7 +34,7 @@ class Paid(NamedTuple):
 
 
 class Supports:
-    """Monitor that warns once per agent of clipped targets and names the settings to change.
+    """Monitor that warns of clipped targets, once per agent.
 
     Settings cannot change within a run, so the warning proposes flags for a new run.
     """
@@ -51,7 +51,8 @@ class Supports:
         `runners` are the training states, which hold the replay buffers of all agents.
         """
         for record in records:
-            # True for a learner without a fixed support, and before the first gradient step.
+            # The fraction is None or missing for a learner without a fixed support, and before the
+            # first gradient step.
             if None in record.get(CLIPPED, [None]):
                 continue
             self._recent.append(record[CLIPPED])
@@ -79,10 +80,10 @@ class Supports:
 def paid(buffer: Any, i: int, gamma: float, reward_range: tuple[float, float]) -> Paid:
     """Return the ranges of rewards and returns in agent i's replay buffer, times `ROOM`.
 
-    The ranges are widened because better policies may exceed them. Returns are not cut off at time
-    limits, and after the newest step every reward counts as the mean reward. Rewards are limited to
-    the environment's reward range. Returns are limited to the return of the most extreme reward in
-    the buffer, if it were paid at every step.
+    The factor is there because better policies may exceed these ranges. Returns are not cut off at
+    time limits; every step after the newest one counts with the mean reward. The widened range of
+    rewards is limited to the environment's reward range. That of returns is limited to the return
+    of receiving the buffer's most extreme reward at every step.
     """
     here = (buffer.reward, buffer.is_step, buffer.terminated, buffer.written)
     reward, is_step, terminated, written = (_of_agent(leaf, i) for leaf in here)
@@ -109,7 +110,7 @@ def paid(buffer: Any, i: int, gamma: float, reward_range: tuple[float, float]) -
 
 
 def _of_agent(leaf: Any, i: int) -> np.ndarray:
-    """Return the entry of agent i in an array, limited to the shards on this process's devices."""
+    """Return agent i's entry of an array; only the shards on this process's devices are used."""
     if leaf.is_fully_addressable:
         return np.asarray(jax.device_get(leaf[i]))
     return np.concatenate([np.asarray(part.data)[i] for part in leaf.addressable_shards])

@@ -1,7 +1,7 @@
 """Evaluations and videos during training; evaluations also keep each seed's best weights.
 
-An evaluation or video uses the weights after an update, and runs while training continues. Both
-draw from separate random keys, so training is bit-identical with and without them.
+An evaluation or video uses the weights after an update, and runs while training continues. It has
+its own random keys, so training is bit-identical with and without it.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -36,8 +36,8 @@ class Evaluations:
     """Evaluations of `episodes` episodes per seed, every `every` updates, and the best weights.
 
     The policy acts as in the final evaluation (`EvaluatedPolicy.of`). `best` holds the best
-    policies of a resumed run so far, as `Run.best` returns them. If `every` is None, there are no
-    new evaluations, and checkpoints continue to store `best`.
+    policies before a run was resumed, as `Run.best` returns them. If `every` is None, there are no
+    evaluations, and checkpoints keep storing `best`.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Evaluations:
         self._pending = update, copy, self._play(copy)
 
     def finish(self, row: dict[str, Any]) -> None:
-        """Add the results of the evaluation begun since the last call, if any, to a log record."""
+        """Add the results of the latest evaluation to a log record, but only once."""
         if self._pending is None:
             return
         (update, weights, episodes), self._pending = self._pending, None
@@ -136,7 +136,7 @@ class Videos:
         self._episode = episode
 
     def begin(self, update: int, weights: PyTree[Array]) -> None:
-        """Play an episode; once the previous video is written, let the thread draw this episode."""
+        """Play an episode, and let a thread draw it after the previous video is written."""
         played = self._episode(self._on_one_device(weights), self._key)
         self.end()
         self._video = self._thread.submit(self._draw, update, played)

@@ -24,9 +24,9 @@ EXAMPLES = (
 def main(argv: list[str] | None = None, callback: Callback | None = None) -> int:
     """Train with the command-line arguments `argv`; return the exit code.
 
-    In process 0, `callback` is called with each log record, a dictionary, once the record is
-    written. If it returns a true value, training ends after the current updates, with a checkpoint
-    and the final evaluation as usual.
+    In process 0, `callback` is called with each log record (a dict) after it is written. If the
+    callback returns a true value, training ends after the current updates, with a checkpoint and
+    the final evaluation as usual.
     """
     given = list(sys.argv[1:] if argv is None else argv)
     try:

@@ -50,17 +50,17 @@ def newest(folder: Path) -> int:
 
 
 def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> None:
-    """Write trees of arrays as the checkpoint of `update`; `RunError` if this fails."""
+    """Write trees of arrays as the checkpoint of `update`; raise `RunError` if writing fails."""
     final, temporary = folder / f"{update:08d}", folder / f".saving-{update:08d}"
     if final.exists() and damage(final) is None:
-        # A resumed run has repeated this update. The result is equal bit for bit, so the
-        # checkpoint is not written again.
+        # A resumed run has repeated this update, with a bit-identical result: keep the old
+        # checkpoint.
         return
     try:
         for unfinished in folder.glob(".saving-*"):
             shutil.rmtree(unfinished)
         write(temporary, trees, made_for)
-        # If a checkpoint of this update exists, it is damaged: replace it.
+        # A checkpoint that exists at this point is damaged: replace it.
         if final.exists():
             shutil.rmtree(final)
         os.rename(temporary, final)
@@ -83,10 +83,12 @@ def restore(
 ) -> tuple[int, dict[str, PyTree[np.ndarray]]]:
     """Read the newest intact checkpoint; return its update and trees of NumPy arrays.
 
-    `shapes` names the trees to read and their shapes. Damaged checkpoints are skipped with a
-    message. Raises `RunError` if no checkpoint is intact, or if the newest intact one was made for
-    another environment than `made_for` or has other shapes. With `optional`, the result omits trees
-    that the checkpoint lacks. It also omits trees named in `replaceable` if their shapes differ.
+    `shapes` has the trees to read, by name, with their shapes. With `optional`, trees that the
+    checkpoint lacks are left out. Trees named in `replaceable` are left out if their shapes differ.
+    Damaged checkpoints are skipped with a message.
+
+    Raises `RunError` if no checkpoint is intact, or if the newest intact one has other shapes or
+    belongs to another environment than `made_for`.
     """
     for path in reversed(saved(folder)):
         trouble = damage(path)
@@ -141,7 +143,7 @@ def damage(path: Path) -> str | None:
 
 
 def _is_skipped(path: Path) -> bool:
-    """Return whether the check of files skips a path: a folder, the manifest, or a hidden file."""
+    """Return whether `damage` ignores a path: a folder, the manifest, or a hidden file."""
     is_folder = path.is_dir() and not path.is_symlink()
     return is_folder or path.name == MANIFEST or path.name.startswith(".")
 
@@ -232,7 +234,7 @@ def _arrays(
 
 
 def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
-    """Raise `RunError` if the arrays exceed this machine's memory, as in a damaged manifest."""
+    """Raise `RunError` if the arrays exceed this machine's memory; the manifest may be damaged."""
     arrays = [leaf for leaves in wanted.values() for leaf in leaves.values()]
     needed = sum(math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in arrays)
     room = machine_memory()

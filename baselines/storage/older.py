@@ -1,8 +1,7 @@
 """Layout of older checkpoints: where they store arrays that newer checkpoints store elsewhere.
 
-The scales of values (value_scales.py) are part of the weights. Older versions of jaxenvs saved
-these scales with the rest of the training state, and did not save them with the best policy of
-`--eval-every`.
+The scales of values (value_scales.py) are now part of the weights. Older versions of jaxenvs saved
+them in another part of the checkpoint, and omitted them from the best policy of `--eval-every`.
 """
 
 import re
@@ -29,7 +28,7 @@ Leaves = dict[str, dict[str, Any]]
 def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
     """Return the shapes of the arrays to read from a checkpoint, under the checkpoint's names.
 
-    `wanted` has the shapes of the arrays that this version needs, under this version's names.
+    `wanted` has the shapes of the arrays to return to the caller, under this version's names.
     `stored` describes the arrays of the checkpoint as text, which `shape` parses.
     """
     stored_shapes = {tree: dict(leaves) for tree, leaves in wanted.items()}
@@ -38,7 +37,7 @@ def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
             place = MOVED.get((tree, leaf))
             if place and place[1] in stored.get(place[0], {}):
                 old_tree, old_leaf = place
-                # Orbax can read only all arrays of a tree together, so list all of them.
+                # Orbax reads a tree only as a whole, so list all of its arrays.
                 if old_tree not in stored_shapes:
                     stored_shapes[old_tree] = {
                         k: shape(text) for k, text in stored[old_tree].items()

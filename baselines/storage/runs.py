@@ -58,7 +58,7 @@ class Config:
     seeds: int  # number of agents: seeds times combinations of swept settings
     settings: dict[str, Any]
     algorithm: str = "ppo"
-    # Those options of logs and evaluations (`options.TRACKING`) that are neither 0 nor empty.
+    # The options in `options.TRACKING`, of logs and evaluations, that are neither 0 nor empty.
     tracking: dict[str, Any] = dataclasses.field(default_factory=dict)
     # Swept setting -> its values.
     sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)
@@ -78,10 +78,10 @@ class Config:
 
     @property
     def env_fields(self) -> dict[str, Any]:
-        """Constructor fields, with `obs="image"` if an old config.json omits `obs`.
+        """Constructor fields; `obs="image"` is added if an old config.json omits `obs`.
 
-        When old runs were made, all grids observed the image by default. Grids with a mission now
-        observe a `dict` by default, and `options.config` writes `obs` into config.json.
+        By default, all grids observed the image in old versions, but grids with a mission now
+        observe a `dict`. New runs in such grids always have `obs` in config.json.
         """
         if self.id.startswith(GYM) or "obs" in self.fields or not reads_mission(self.id):
             return self.fields
@@ -142,10 +142,11 @@ def load_policy(
     """Load the trained policy of one seed of a run; `seed` is its index, from 0.
 
     Loads the newest weights or, with `best`, the weights with the highest return among the
-    evaluations of `--eval-every`. `policy.act(key, memory, state)` returns a legal action. MuZero
-    and AlphaZero act by a search with `simulations` simulations (None: as in training; 0: without
-    a search). `params` replaces environment params by name, and `fields` constructor fields, such
-    as those that select other levels. Raises `RunError`, whose message says how to fix the run.
+    evaluations of `--eval-every`. `policy.act(key, memory, state)` returns a legal action. For
+    MuZero and AlphaZero, `simulations` is the number of simulations of the search that chooses
+    actions (None: as in training; 0: no search). `params` and `fields` replace params and
+    constructor fields of the environment by name, for example to select other levels. Raises
+    `RunError`, whose message says how to fix the run.
     """
     run = Run.open(run_dir)
     config = run.config
@@ -262,7 +263,7 @@ class Run:
         return run
 
     def discard(self) -> None:
-        """Remove the directories that `create` made, unless log or checkpoints were written."""
+        """Remove what `create` made, unless the log has records or a checkpoint was saved."""
         if self.records() or checkpoints.saved(self.checkpoints):
             return
         folder.remove(self.path)
@@ -352,7 +353,7 @@ class Run:
         return records
 
     def rewind(self, update: int) -> None:
-        """Remove log records after `update`, and eval.json; the resumed training writes them anew.
+        """Remove log records after `update`, and eval.json; resumed training writes new ones.
 
         Also removes temporary files left by processes that died while writing.
         """
@@ -374,7 +375,7 @@ class Run:
 
     @property
     def has_begun(self) -> bool:
-        """True if a checkpoint was saved, even if the folder of checkpoints was moved away."""
+        """True if a checkpoint was saved; also if the folder of checkpoints is missing."""
         return not self.checkpoints.is_dir() or bool(checkpoints.saved(self.checkpoints))
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:

@@ -1,8 +1,8 @@
 """Sweeps: one program trains several combinations of settings, each with the same seeds.
 
 Swept settings are input arrays of the compiled program, with one element per agent, so a single
-compilation serves all combinations. An agent is one combination trained with one seed. In a
-sweep, the first axis of a run's arrays is the agents instead of the seeds, in the order of
+compilation serves all combinations. An agent is one combination trained with one seed. In a sweep,
+the first axis of a run's arrays has one entry per agent instead of one per seed, in the order of
 `Config.agents`.
 """
 
@@ -66,7 +66,7 @@ def _values(name: str, values: str, text: str) -> list[float]:
             f"--sweep {text}: {error}; write {name}=0.001,0.003,0.01 or {name}=0.001..0.01:8, "
             f"8 values evenly spaced (those of {', '.join(BY_FACTORS)} by factors, from above 0)"
         ) from error
-    # The names of agents contain the values in this format, so the formatted values must differ.
+    # Agents are named by their values in this format, so the formatted values must differ.
     shown = {f"{value:g}" for value in found}
     if not found or len(shown) < len(found) or not np.isfinite(found).all():
         raise RunError(

@@ -74,10 +74,7 @@ def collected(agent):
 
 
 def wasted(obs, action) -> float:
-    """Return the fraction of actions that go to a city that is already visited.
-
-    The observation shows which cities are visited.
-    """
+    """Return the fraction of actions that go to a city that `obs` shows as visited."""
     visited = np.asarray(obs)[..., 2] == 1
     return float(np.take_along_axis(visited, np.asarray(action)[..., None], axis=-1).mean())
 
@@ -102,8 +99,8 @@ def test_an_update_in_which_masks_count_stays_finite(make):
     runners, metrics = loop.run_chunk(agent, loop.start(agent, KEY[None]))
     for leaf in jax.tree.leaves((runners.weights, metrics)):
         assert np.isfinite(leaf).all()
-    # The legal actions are about equally probable, so a step's entropy is the log of their number:
-    # log 19, log 18, ..., log 1 in a tour.
+    # Legal actions are about equally probable, so the entropy of a step is the log of their number.
+    # This number falls from 19 to 1 in a tour.
     if "entropy" in metrics:
         tour = np.log(np.arange(19, 0, -1))
         uniform = (tour.sum() + tour[:5].sum()) / 24
@@ -135,7 +132,7 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
 
 
 def test_v_trace_weighs_legal_probabilities():
-    """The acting weights give probability ratios of 1, so V-trace's targets must equal PPO's."""
+    """With a rollout by the current weights, V-trace's targets must equal PPO's."""
     agent = of_ppo(TSP)
     after, rollout = collected(agent)
     fresh, behind = (
@@ -156,9 +153,9 @@ def biased(weights, dense: str):
 
 @pytest.mark.full
 def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
-    """Gate forbids action 0, which has value 3, at even times; the best legal value is then 2.
+    """At even times, Gate forbids action 0, which has value 3; the best legal value is then 2.
 
-    Episodes are truncated at time 5, and the next one begins at time 0.
+    The first episode is truncated at time 5, and the next one begins at time 0.
     """
     agent = of_pqn(Gate(), rollout_steps=7, num_envs=2)
     runners = loop.start(agent, KEY[None])
@@ -170,7 +167,7 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
     np.testing.assert_array_equal(rollout.truncation_value[:, 0], [0, 0, 0, 0, 3, 0, 0])
     gamma = agent.settings.gamma
     returns = jax.jit(rollouts.lambda_returns, static_argnums=0)
-    # The last step is at time 1, and the next observation is time 2, with value 2.
+    # The last step is at time 1. Its next observation is time 2, which has value 2.
     last = returns(agent, after, rollout)[-1]
     np.testing.assert_allclose(last, 1.0 + gamma * 2.0, rtol=1e-6)
 
@@ -178,7 +175,7 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
 @pytest.mark.parametrize("double", [True, False])
 def test_dqn_values_the_best_legal_action_of_the_true_successor(double):
     agent = of_dqn(Gate(), rollout_steps=7, num_envs=2, n_step=1, dueling=False)
-    # The steps can be collected once, because acting does not depend on TD targets.
+    # Collect the steps once for both settings of `double`, because acting does not depend on it.
     after, *_ = collected(agent)
     settings = dataclasses.replace(agent.settings, double=double)
     agent = dataclasses.replace(agent, settings=settings)
@@ -229,8 +226,8 @@ def test_masks_that_allow_everything_are_not_in_the_program(make):
     """The update for `AllLegal` is the same program as for an environment without a mask."""
     texts = []
     for env in (Endless(), AllLegal(), Gate()):
-        # Trace the environment for `state_shape`, which is cached, so that no program below
-        # contains this trace.
+        # `state_shape` traces the environment and caches the trace; do this before programs are
+        # compared.
         assert env.state_shape
         agent = make(env)
         runners = jax.eval_shape(functools.partial(loop.start, agent), KEY[None])
@@ -270,7 +267,7 @@ def tours(tmp_path_factory):
     ],
 )
 def test_a_loaded_policy_never_takes_an_illegal_action(tours, which, greedy):
-    """With legal actions every tour ends after nine steps; an illegal action would lengthen it."""
+    """A tour of ten cities has nine steps; an illegal action would make it longer."""
     policy = tours[which]
 
     def act(key, obs, state, memory):
@@ -321,7 +318,7 @@ def test_actors_of_our_environments_take_legal_actions():
 
 
 def test_actors_of_gymnasium_take_the_mask_of_the_info():
-    """The environment gives the mask in `info`, and raises at an illegal action."""
+    """The environment gives the mask in `info`, and raises an error at an illegal action."""
     id, parts = "gym:tiny_gym:Fussy-v0", ("observation_space", "action_space")
     from jaxenvs.baselines.ray import gym_envs
 

@@ -57,7 +57,7 @@ def test_devices_have_the_statistics_of_them_all():
 
 
 def echo(space) -> Normalised:
-    """Return a normalised network whose output is its input, so that a test sees the input."""
+    """Return a normalised network whose output is its (normalised) input."""
     network = SimpleNamespace(
         observation_space=space,
         init=lambda key, obs: {"params": ()},
@@ -68,7 +68,7 @@ def echo(space) -> Normalised:
 
 @jax.jit
 def read_after(batches, obs):
-    """Return what `echo` reads for observations, after its statistics have seen two batches."""
+    """Return normalised observations `obs`; the statistics are those of two batches."""
     network = echo(PARTS)
     weights = network.init(jax.random.key(0), jax.tree.map(lambda leaf: leaf[0, 0, 0], batches))
     for i in range(2):
@@ -96,7 +96,7 @@ def test_floats_are_in_deviations_and_whole_numbers_as_they_were():
 
 
 def test_constants_extremes_and_numbers_that_are_none():
-    """Constants do not divide by zero; NaN and inf do not spoil the statistics of other numbers."""
+    """Constants do not cause division by zero; NaN and inf do not spoil the statistics."""
     x = np.random.default_rng(0).normal(0, 1, (2, 5, 3, 2, 2)).astype(np.float32)
     x[..., 0, 0] = 123456.7  # this entry is constant
     x[0, 0, 0, 1, 0], x[1, 0, 0, 1, 0] = np.nan, np.inf
@@ -147,9 +147,9 @@ def scaled(gamma, length, rewards, done):
 
 
 def test_scaled_rewards_are_those_of_gymnasium():
-    """With rollouts of one step, scaled rewards equal those of Gymnasium's `NormalizeReward`.
+    """Compare scaled rewards with Gymnasium's `NormalizeReward`, which updates after every step.
 
-    `NormalizeReward` updates its statistics in every step.
+    Therefore rollouts have one step here.
     """
     rewards = np.random.default_rng(0).normal(1, 30, (12, 8)).astype(np.float32)
     env = NormalizeReward(Replayed(rewards), gamma=0.9)

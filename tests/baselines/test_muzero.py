@@ -70,7 +70,7 @@ def test_the_loss_is_the_cross_entropy_with_these_shares():
 def test_means_over_batches_are_right_as_tests_compile_them(shape):
     """Compare means of softmaxes with NumPy.
 
-    The tests' XLA flags once disabled a compiler pass; without this pass, the means are wrong.
+    The means were once wrong, because the tests' XLA flags disabled a compiler pass.
     """
     logits = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     chances = np.exp(logits.astype(float))
@@ -132,18 +132,18 @@ def test_targets_over_ends_equal_a_plain_loop():
             if is_open:
                 ended, cut = seen.terminated[row, moment], seen.truncated[row, moment]
                 state = "over" if ended else "unknown" if cut else "open"
-    # The loop met 5 of the 6 pairs of a first or a later step and an open, over or unknown episode.
-    # At the first step, an episode is never over.
+    # The loop has met all possible pairs of (first or later unroll step) and (open, over or unknown
+    # episode). At the first unroll step, an episode is never over, so there are 5.
     assert len(met) == 5
 
 
 def value_of(
     seen: Window, worth: np.ndarray, row: int, moment: int, n_step: int, gamma: float
 ) -> float:
-    """Return the n-step value target of a step, in a plain loop.
+    """Return the n-step value target of a step, computed by a loop.
 
     The target is the sum of at most `n_step` discounted rewards, up to the end of the episode, plus
-    the bootstrapped value unless the episode terminates.
+    the bootstrapped value unless the episode has terminated.
     """
     total, power = 0.0, 1.0
     for at in range(moment, moment + n_step):
@@ -181,9 +181,9 @@ def drawn(agent: Learner, runner: muzero.Runner) -> Window:
 
 
 def test_windows_hold_the_steps_of_the_environment():
-    """Clock observes the time and is truncated after five steps.
+    """Clock observes the time; its episodes are truncated after five steps.
 
-    The final observation, 5, has a separate slot of the replay buffer.
+    The replay buffer stores the final observation, 5, in a slot without a step.
     """
     agent, runner = collected(Clock())
     window = drawn(agent, runner)
@@ -193,7 +193,7 @@ def test_windows_hold_the_steps_of_the_environment():
         for moment in range(3):
             assert time[row, moment + 1] == (time[row, moment] + 1) % 6
             assert window.truncated[row, moment] == (time[row, moment] == 4) or (
-                # This slot holds no step, so its other contents are undefined.
+                # In this slot without a step, `truncated` is undefined.
                 time[row, moment] == 5
             )
         assert window.is_step[row] == (time[row, 0] != 5)
@@ -212,7 +212,8 @@ def test_prioritised_windows_are_real_steps_ranked_by_error():
     ranks, is_step = np.asarray(runner.priorities.value), np.asarray(runner.replay_buffer.is_step)
     ranks = ranks.reshape(len(is_step), -1)[:, : is_step.shape[1]]
     assert (ranks > 0).any() and (ranks[~is_step] == 0).all()
-    # New windows share one priority; windows that were sampled have priorities from their errors.
+    # New windows have the largest priority so far; sampled windows have priorities from their
+    # errors.
     assert len(np.unique(ranks[ranks > 0])) > 2
 
     def learned(value):
@@ -227,7 +228,7 @@ def test_prioritised_windows_are_real_steps_ranked_by_error():
     assert np.asarray(window.is_step).all()
     assert window.weight.max() == 1.0 and (np.asarray(window.weight) > 0).all()
     np.testing.assert_array_equal(window.weight, slots.weight)
-    # The windows of a batch are shuffled, because only the first windows are reanalysed.
+    # The windows of a batch are shuffled: its first two come from any environment.
     drawn = [draw(beta, learned(blocks), key)[0].env[:2] for key in jax.random.split(KEY, 8)]
     assert len(np.unique(drawn)) == len(is_step)
     only = np.zeros_like(blocks)
@@ -312,7 +313,7 @@ def test_board_transitions_share_weights_over_lines():
 def test_lines_are_normalised_in_float32():
     """Add a large number to all features of a line.
 
-    Normalising in bfloat16 would then lose the differences between them.
+    If they were normalised in bfloat16, the differences between the features would be lost.
     """
     network = muzero.network(Board(), hidden=(6,), embed=0, lines=5, latent=12, atoms=4)
     half = network.clone(bfloat16=True)
@@ -455,18 +456,17 @@ def test_chance_codes_and_their_losses_equal_plain_numpy():
             unsure += (probabilities[row] * np.log(3 * used)).sum()
     np.testing.assert_allclose(errors["chance_loss"].sum(), surprise, rtol=1e-5)
     np.testing.assert_allclose(errors["code_loss"].sum(), unsure, rtol=1e-4)
-    # Codes are one-hot. Where the next observation is known (`seen`), the gradient of a code goes
-    # to its probabilities (straight-through).
+    # Where the next observation is seen, the gradient of the one-hot code goes to the encoder's
+    # probabilities (straight-through).
     weight = rng.normal(size=(6, 3)).astype(np.float32)
     slope = jax.jit(jax.grad(lambda p: (weight * chance(p, logits, seen)[0]).sum()))
     np.testing.assert_allclose(slope(probabilities), weight * np.asarray(seen)[:, None], rtol=1e-6)
 
 
 def test_value_consistency_learns_from_values_of_true_states():
-    """The value loss also draws the values of predicted states to the values of observed states.
+    """The value loss includes a term that draws predicted values to the values of observed states.
 
-    This term of the loss is left out from the end of the episode on. Observed states receive no
-    gradient.
+    This term is 0 after the end of the episode. It has no gradient for the observed states.
     """
     agent = learner(Endless(), value_consistency=0.25)
     weights = shaken(jax.jit(agent.network.init)(KEY, jnp.ones(1)))
@@ -494,10 +494,10 @@ def test_value_consistency_learns_from_values_of_true_states():
 
 
 def test_the_code_loss_rewards_even_use_of_codes():
-    """The loss has the same gradient as the sum of two terms.
+    """The loss has the gradient of the sum of two terms, which this test computes.
 
-    The terms are the negative entropy of the mean code, and the mean squared distance of the codes
-    from one-hot codes.
+    The terms are the negative entropy of the mean code, and the mean squared distance of the
+    encoder's probabilities from one-hot codes.
     """
     agent = learner(Endless(), codes=3)
     rng = np.random.default_rng(0)
@@ -564,7 +564,7 @@ def test_plans_follow_predicted_rewards():
 
 
 def test_random_actions_are_legal_and_search_policies_are_stored():
-    """The buffer stores the search policy as target, also where a random action was taken."""
+    """The buffer stores the search policy as policy target, even where the action was random."""
     _, runner = collected(
         Gate(), epsilon_start=1.0, epsilon_end=1.0, num_envs=64, capacity=2048, warm_up=320
     )
@@ -635,7 +635,7 @@ def test_reanalyse_uses_the_target_network():
 
 
 def test_bootstrap_values_use_the_right_slots_and_masks():
-    """Compare with lookahead values in `Gate`, whose action 0 is illegal at even times."""
+    """Compare with `lookahead_value` in `Gate`, whose action 0 is illegal at even times."""
     agent, runner = collected(Gate())
     window, weights = drawn(agent, runner), shaken(runner.weights)
     got = jax.jit(muzero.bootstrap_values, static_argnums=0)(agent, weights, window)

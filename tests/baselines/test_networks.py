@@ -126,7 +126,7 @@ def test_the_order_of_words_counts_and_absent_words_are_nothing():
 
     sentences = encoders.Sentence(words=9)
     weights = jax.jit(sentences.init)(jax.random.key(0), jnp.zeros(3, jnp.uint8))
-    # A sentence without words is encoded as 0, because a new layer has a bias of 0.
+    # A new layer has a bias of 0, so a sentence without words is encoded as 0.
     np.testing.assert_array_equal(sentence(0, 0, 0), np.zeros(encoders.SENTENCE))
     assert np.abs(sentence(4, 5, 0) - sentence(5, 4, 0)).max() > 0.01
     assert np.abs(sentence(4, 5, 0) - sentence(0, 4, 5)).max() > 0.01
@@ -184,9 +184,9 @@ def test_lines_need_a_square_board(id):
     "id", [pytest.param("Grid-DoorKey-5x5-v0", marks=pytest.mark.full), "BabyAI-GoToLocal-v0"]
 )
 def test_bfloat16_is_of_activations_alone(id):
-    """Weights and outputs are float32 even if activations are bfloat16.
+    """With bfloat16 activations, weights and outputs are float32.
 
-    The outputs differ by at most 0.02 from the outputs with float32 activations.
+    The outputs differ by at most 0.02 from those with float32 activations.
     """
     env = jaxenvs.make(id)
     obs = env.reset(jax.random.key(0)).obs
@@ -208,10 +208,10 @@ def test_bfloat16_is_of_activations_alone(id):
     ],
 )
 def test_accelerators_compute_the_same_function(monkeypatch, obs):
-    """Accelerators run another program, whose outputs and gradients must agree.
+    """Programs for accelerators and for CPUs must have the same outputs and gradients.
 
-    This program looks up the first two layers in one table that includes the bias, and computes the
-    heads as one product.
+    On accelerators, a single table lookup replaces the first two layers, and a single matrix
+    product computes both heads.
     """
     env = jaxenvs.make("Grid-DoorKey-5x5-v0", obs=obs)
     obs = env.reset(jax.random.key(0)).obs

@@ -93,7 +93,7 @@ def cross_entropy(network, weights, episodes):
 
 @pytest.mark.parametrize("memory", [0, 4])
 def test_the_loss_is_the_mean_cross_entropy_of_whole_episodes(memory, some, env):
-    """Rows are padded and hold several episodes, which must not change the result."""
+    """Compare with a loop over episodes: padding and several episodes per row have no effect."""
     agent = learner(env, "bc", memory=memory)
     weights = random_weights(agent.network, some.obs[0])
     chosen = np.array([3, 0, 1, 5, 4])
@@ -218,7 +218,7 @@ def test_the_expectile_loss_weighs_positive_errors_more(error, wanted):
 
 
 def test_dagger_stores_labels_of_visited_states(monkeypatch):
-    """The dataset is a ring of rollouts; states without a label have no loss."""
+    """The dataset is a ring of rollouts. Steps without a label have no loss."""
 
     def first_actions(env, state, node_budget):
         return (state.time % 2).astype(jnp.int32), state.time != 3
@@ -263,7 +263,7 @@ def records_of(path):
 
 
 def resumes(tmp_path, flags, update):
-    """Check that a run that is resumed after `update` equals the whole run, bit by bit."""
+    """Check that a run resumed after `update` equals a run without interruption, bit by bit."""
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert train.main([*flags, "--out", str(whole)]) == 0
     shutil.copytree(whole, parts)

@@ -39,7 +39,7 @@ def test_the_network_of_the_documentation_learns_and_is_loaded(tmp_path, monkeyp
 
 
 def test_a_recurrent_network_trains_on_sequences():
-    """The network's value counts an episode's steps, which shows that `unroll` resets the state."""
+    """The network's value counts the steps of an episode: `unroll` must reset it at each end."""
     agent = learner(Clock(), "ppo-rnn", network="tiny_nets:Counting", rollout_steps=12)
     runners = loop.start(agent, jax.random.key(0)[None])
     after, metrics = loop.run_chunk(agent, jax.tree.map(jnp.copy, runners))
@@ -174,8 +174,8 @@ def test_a_module_of_this_folder_has_environments(tmp_path):
         ["eval", "run", "--episodes", "2"],
         ["info", "nowhere:Mine-Berries-5x5-v0"],
     ):
-        # The installed command `jaxenvs` does not have the current folder on `sys.path`, so remove
-        # the folder here too.
+        # Remove the current folder from `sys.path`, which the installed command `jaxenvs` lacks,
+        # too.
         code = (
             "import sys; sys.path.remove(''); from jaxenvs.cli import program; sys.exit(program())"
         )
@@ -200,7 +200,8 @@ def test_ids_of_a_module(tmp_path, monkeypatch):
     text = (DOCS / "berries.py").read_text("utf-8").replace("Mine-Berries", "Mine-Pears")
     (tmp_path / "pears.py").write_text(text, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    registry.list()  # registers all families now, so that undoing the patch does not remove one
+    # Register all families first, because undoing the patch removes ids that were registered later.
+    registry.list()
     for table in ("_specs", "_aliases"):
         monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
     assert jaxenvs.make("pears:Mine-Pears-5x5-v0").size == 5

@@ -116,7 +116,7 @@ def test_seeds_share_one_branch_for_truncations():
     ],
 )
 def test_no_matrix_product_of_a_single_seed_has_a_batch_axis(algorithm):
-    """With one seed, no matrix product may have a batch axis; it would double the time on a CPU."""
+    """With one seed, no matrix product may have a batch axis, which doubles the time on a CPU."""
     agent = learner(Endless(), algorithm)
 
     def products(seeds: int) -> list[str]:
@@ -133,7 +133,7 @@ def test_no_matrix_product_of_a_single_seed_has_a_batch_axis(algorithm):
 @pytest.mark.full
 @pytest.mark.parametrize("algorithm", ["ppo", "pqn"])
 def test_accelerators_take_the_same_gradient_steps(monkeypatch, algorithm):
-    """Accelerators update all weights as one vector; the optimiser's state keeps its structure."""
+    """Accelerators update all weights as one vector, with the same result as on a CPU."""
     agent = learner(Clock(), algorithm)
     key = jax.random.key(0)
     update = lambda key: agent.update(agent.init(key))  # noqa: E731
@@ -150,10 +150,9 @@ def flops(function, *arguments) -> float:
 
 
 def test_a_step_computes_one_observation():
-    """The step of a rollout must not compute the final observation as well.
+    """A step of a rollout must compute only one observation, because observations are expensive.
 
-    Computing an observation takes a large part of a step of DoorKey. `rollouts.truncation_value`
-    computes final observations only where episodes were truncated.
+    The final observations of truncated episodes are computed later, by `rollouts.truncation_value`.
     """
     ppo_ = learner(jaxenvs.make("Grid-DoorKey-8x8-v0"), num_envs=64)
     runner = jax.eval_shape(ppo_.init, jax.random.key(0))
@@ -189,9 +188,9 @@ class Hurried(Clock):
 
 
 def test_time_limits_set_by_the_state():
-    """If the state sets the time limit, a rollout may be truncated in each of its steps.
+    """Steps of a rollout must have the right truncation values if the state sets the time limit.
 
-    Values of the final observations must still be right.
+    Such an episode may be truncated at any step, so a rollout may have many truncations.
     """
     assert (Clock().shortest_limit(Clock().default_params), Hurried().shortest_limit(None)) == (
         5,
@@ -211,7 +210,7 @@ def test_time_limits_set_by_the_state():
 def test_values_are_bootstrapped_at_the_time_limit():
     """A reward of 1 at every step has value 1 / (1 - gamma) = 5.
 
-    Without bootstrapping at the time limit of five steps it would be 2 on average.
+    Without bootstrapping at the time limit of five steps, the value would be below 3.
     """
     ppo_ = learner(
         Endless(), gamma=0.8, learning_rate=1e-2, total_steps=5120, rollout_steps=32, chunk=20
@@ -298,8 +297,8 @@ def test_a_ratio_beyond_the_clip_has_no_gradient(on_policy):
         ppo_, settings=dataclasses.replace(ppo_.settings, entropy=0.0, value_weight=0.0)
     )
     sign = jnp.where(jnp.arange(40) < 20, 1.0, -1.0)
-    # Since the rollout, actions with positive advantage have become 1.5 times as probable, others
-    # 1.5 times less probable.
+    # The current weights take actions with positive advantage 1.5 times as often as in the rollout,
+    # and other actions 1.5 times less often.
     beyond = rollout._replace(log_prob=rollout.log_prob - sign * jnp.log(1.5))
     short_of = rollout._replace(log_prob=rollout.log_prob + sign * jnp.log(1.5))
     for record, moves in ((beyond, False), (short_of, True)):
@@ -309,7 +308,7 @@ def test_a_ratio_beyond_the_clip_has_no_gradient(on_policy):
 
 
 def test_a_value_beyond_its_clip_has_the_error_at_the_clip(on_policy):
-    """Compare with NumPy: the value loss is the larger of the errors with and without the clip."""
+    """Compare with NumPy: the error is the larger of those with and without clipping the value."""
     ppo_, weights, rollout = on_policy
     settings = dataclasses.replace(ppo_.settings, value_clip=0.2, entropy=0.0)
     clipped = dataclasses.replace(ppo_, settings=settings)
@@ -337,8 +336,8 @@ def test_the_learning_rate_falls_by_updates_not_by_gradient_steps():
         for _ in range(2 * 2 * 3 + 1):
             change, state = update({"w": jnp.ones(1)}, state, weights)
             moved.append(-float(change["w"][0]))
-    # With a constant gradient, Adam moves a weight by the learning rate. The learning rate must
-    # stay the same during the four gradient steps of an update.
+    # With a constant gradient, Adam moves a weight by the learning rate, which must be the same for
+    # the four gradient steps of an update.
     expected = np.repeat([0.3, 0.2, 0.1, 0.0], 4)[:13]
     np.testing.assert_allclose(moved, expected, rtol=1e-3, atol=1e-6)
 

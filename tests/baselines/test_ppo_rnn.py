@@ -135,7 +135,7 @@ def test_an_end_resets_the_recurrent_state(collected):
     assert differs([]) == [False, True, True, True, True, True]
     assert differs([3]) == [False, True, True, True, False, False]
     assert differs([1]) == [False, True, False, False, False, False]
-    # The recurrent state before the segment also has an effect, until the first episode end.
+    # The recurrent state before the sequence has an effect until the first episode end.
     ends = jnp.zeros(6, jnp.bool_).at[2].set(True)
     one = jax.tree.map(lambda leaf: leaf[0], before.memory)
     full = int(kept(before)[0].argmax())  # index of an environment that is within an episode
@@ -227,9 +227,9 @@ KEY = jax.random.key(3)
 
 
 def test_evaluation_carries_memory():
-    """Evaluation keeps a policy's recurrent state within an episode.
+    """Evaluation passes a policy's recurrent state from step to step.
 
-    A policy that stores the cue in it is always right.
+    A policy that stores the cue in its recurrent state is always right.
     """
 
     def act(key, obs, state, memory):

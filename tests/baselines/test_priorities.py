@@ -49,8 +49,7 @@ def test_complete_windows_of_steps_alone_have_a_priority():
         values, seen = flat(known), np.asarray(memory.obs["seen"])
         for env, steps in enumerate(stream.steps):
             written, numbers = int(memory.written[env]), [row[0] for row in steps]
-            # Each step takes one slot, and the final observation of a truncated episode another
-            # one.
+            # A step takes one slot; the final observation of a truncated episode takes one, too.
             counts = np.cumsum([0] + [1 + row[4] for row in steps])[:-1]
             expected = np.zeros(SLOTS)
             for number, count in zip(numbers, counts, strict=True):
@@ -123,7 +122,7 @@ def test_a_million_slots_are_drawn_evenly_within_float32():
 
 
 def test_no_share_of_the_sum_falls_into_an_item_without_mass():
-    """Test fractions 0 and 1 of the sum, and an item of mass 1e-9, too small for float32 sums."""
+    """Test fractions 0 and 1 of the total mass, and a mass of 1e-9, too small for float32 sums."""
     pick = jax.jit(jax.vmap(priorities.pick, (0, None)))
     masses = jnp.array([0.0, 1e-9, 0.0, 3.0, 0.0, 1.0, 0.0, 0.0])
     shares = jnp.array([0.0, 0.5, 0.7499, 0.7501, np.nextafter(np.float32(1), 0), 1.0])
@@ -164,9 +163,9 @@ def test_gradient_steps_update_the_priorities_of_sampled_slots():
 
 @pytest.mark.parametrize("envs", [pytest.param(1, marks=pytest.mark.full), 3])
 def test_the_smallest_buffer_always_has_a_slot_to_sample(envs):
-    """If all environments are truncated at once, few windows are complete.
+    """The smallest allowed buffer always contains a complete window, which can be sampled.
 
-    The smallest allowed buffer must still contain one that can be sampled.
+    It contains the fewest complete windows if all environments are truncated at once.
     """
     small = {"num_envs": envs, "n_step": 2, "priority": 0.6, "rollout_steps": 1, "batch_size": 8}
     small |= {"warm_up": 2 * envs, "gradient_steps": 1}

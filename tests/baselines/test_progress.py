@@ -40,7 +40,7 @@ def played(lengths: np.ndarray, returns: np.ndarray, rollout_steps: int, updates
 def test_no_return_is_shown_before_each_environment_has_ended_an_episode():
     """Three environments end successful episodes every 5 steps; the fourth fails after 50 steps.
 
-    Until the fourth environment ends an episode, the mean return would be 1, so no mean is shown.
+    A mean over the episodes before step 50 would be 1, and is not shown.
     """
     lengths = np.full((4, 100), 5)
     lengths[3] = 50

@@ -42,7 +42,7 @@ def filled():
 
 
 def numbers(agent, runner) -> tuple[jax.Array, jax.Array]:
-    """Return, for each sequence that can be sampled, its environment and its index there."""
+    """Return the environment and the index of each sequence that can be sampled."""
     known = flat(runner.priorities, agent.settings.slots // agent.settings.period)
     env, number = np.nonzero(known)
     return jnp.asarray(env, jnp.int32), jnp.asarray(number, jnp.int32)
@@ -54,7 +54,8 @@ def test_complete_sequences_can_be_sampled(filled):
     slots, period, length = agent.settings.slots, agent.settings.period, agent.settings.length
     env, number = map(np.asarray, numbers(agent, runner))
     for each, written in enumerate(np.asarray(runner.replay_buffer.written)):
-        # Slot `written` already has the next observation, unless the last step was truncated.
+        # The slot after the last step, `written`, already has the next observation, unless that
+        # step was truncated.
         counts = range(int(written) - slots + 1, int(written) - length + 2)
         expected = {count % slots // period for count in counts if count % period == 0}
         assert set(number[env == each]) == expected and len(expected) > 2
@@ -127,7 +128,8 @@ def test_no_gradient_passes_through_the_burn_in():
     # The observations of the burn-in have an effect on later values.
     assert changed.any(axis=(1, 2)).all()
 
-    # The gradient is the same as if the sequence began with the recurrent state after the burn-in.
+    # The gradient equals that of a sequence without burn-in, which begins with the recurrent state
+    # after the burn-in.
     remember = jax.jit(jax.vmap(agent.network.remembered, in_axes=(None, 0, 0, 0)))
     burnt, *_ = remember(weights, sequences.memory, obs[:, :2], goes_on[:, :2])
 

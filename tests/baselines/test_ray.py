@@ -28,8 +28,8 @@ from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run.train import main
 from jaxenvs.baselines.storage import runs
 
-# The filters of "os.fork" and "multi-threaded" hide warnings that Ray forks this process while JAX
-# has threads. This is safe, because no child process uses JAX before it executes another program.
+# Hide the warnings "os.fork" and "multi-threaded": Ray forks this process while JAX has threads.
+# This is safe, because child processes use JAX only after they have executed another program.
 pytestmark = [
     pytest.mark.full,
     pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning"),
@@ -170,8 +170,8 @@ def test_asynchronous_actors_and_killed_processes(tmp_path, capfd):
     assert [row["update"] for row in log] == list(range(1, 51))
     assert (log[-1]["actors_lost"], log[-1]["learners_lost"]) == ([1], [1])
     assert max(row["lag_max"][0] for row in log) >= 1
-    # Fragments that were made with the dead learner's later weights are not used: their lag would
-    # be negative.
+    # The new learner begins with older weights, from a checkpoint. Fragments sampled with the dead
+    # learner's weights are dropped: their lag would be negative.
     assert all(0 <= row["lag"][0] <= row["lag_max"][0] for row in log)
     assert re.search(r"return \d\.\d+   lag \d\.\d \(at most \d\)", captured.out)
     assert evaluation(out)["mean_return"] > 7
@@ -194,8 +194,8 @@ def test_ape_x_learns(tmp_path, id):
     assert main(argv) == 0
     log = rows(out)
     assert [row["update"] for row in log] == list(range(1, 51))
-    # An actor's first fragment lacks the last two steps of each environment, because their n-step
-    # returns are not complete yet.
+    # An actor's first fragment lacks the last two steps of each environment, whose 3-step returns
+    # need steps of the next fragment.
     assert 112 <= log[0]["held"][0] <= 120 and 368 <= log[2]["held"][0] <= 376
     # Learning begins when the shards have 300 steps.
     assert log[1]["q_loss"] == [None] and log[2]["q_loss"][0] > 0
@@ -426,10 +426,7 @@ def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("twice", [True, False])
 def test_forced_exits_leave_no_process(tmp_path, twice):
-    """A second Ctrl-C while an update waits for a fragment stops Ray too.
-
-    So does SIGKILL.
-    """
+    """Ray stops after a second Ctrl-C while an update waits for a fragment, and after SIGKILL."""
     out = tmp_path / "run"
     slow = ["--actors", "1", "--set", "pause=0.5"] if twice else ["--actors", "1"]
     process = start([SIGNAL, "--ray", *SMALL, *slow, "--out", str(out)])

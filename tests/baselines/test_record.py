@@ -14,7 +14,7 @@ from jaxenvs.baselines.puzzles import davi
 from jaxenvs.baselines.storage.runs import Config, Run
 
 TILES = "Puzzle-2048-v0"
-# Field of a new run in a task with missions, which selects the observation with the mission.
+# Field of a run in a task with missions: new runs observe the mission by default.
 DICT = {"obs": "dict"}
 
 
@@ -84,7 +84,7 @@ def test_the_command_names_the_algorithm(tmp_path):
 
 
 def test_the_command_of_an_older_run_names_settings_that_it_did_not_know():
-    """The run is older than the setting `lines`, in effect 0 then; the preset now sets it to 64."""
+    """The run is older than the setting `lines` (default 0), which the preset now sets to 64."""
     settings = dataclasses.asdict(muzero.Settings(**presets.preset(TILES, None, "muzero").settings))
     assert settings.pop("lines") == 64
     config = Config(TILES, {}, 0, 5, settings, algorithm="muzero")

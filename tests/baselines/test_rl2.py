@@ -171,7 +171,8 @@ def test_the_summary_covers_trials_and_their_episodes():
     assert said["per_seed"][1]["trials"]["p20"] == pytest.approx(np.quantile(sums[1], 0.2))
     assert said["by_episode"]["mean"] == [9.0, 10.0]
     assert said["rise"] == {"mean": 1.0, "error": 0.0}
-    returns[:, 0, 1] += 2.0  # the second episode has a higher return under one of five tasks
+    # Under one of five tasks, the second episode now has a return that is higher by 2.
+    returns[:, 0, 1] += 2.0
     rise = rl2.summary(rl2.Trial(returns, returns > 9, np.full((2, 5), 7, np.int32)), LABELS)[
         "rise"
     ]
@@ -262,7 +263,7 @@ def test_settings_that_cannot_work_say_why(tmp_path, capsys, flags, words):
 
 
 def test_a_run_that_observed_the_task_is_not_evaluated(tmp_path):
-    """A run whose observation shows the task, which older versions allowed, is not evaluated."""
+    """Older versions allowed observations that show the task; runs with them are not evaluated."""
     settings = dataclasses.asdict(rl2.Settings(task_set="trivial-21k"))
     run = runs.Run.create(tmp_path / "run", runs.Config(ID, {"obs": "dict"}, 0, 1, settings, "rl2"))
     with pytest.raises(runs.RunError, match="obs=dict shows the task"):

@@ -110,7 +110,7 @@ def test_networks_see_deviations_from_what_is_usual(visits):
 
 
 def test_devices_share_statistics_and_predictor():
-    """A `vmap` over two halves of a batch stands for two devices: its axis is named `DEVICES`."""
+    """A `vmap` over two halves of a batch, with the axis name `DEVICES`, stands for two devices."""
     state = jax.jit(BONUS.init)(KEY, jnp.zeros(4))
     halves = jnp.stack([places(1.0, 0), places(-2.0, 1)])
     before = jnp.arange(16.0).reshape(2, 8)
@@ -183,8 +183,7 @@ def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
     def program(update) -> str:
         return str(jax.make_jaxpr(jax.vmap(update, axis_name=SEEDS))(shapes[0]))
 
-    # Discard the first trace: it fills JAX's caches, and its text differs slightly from later
-    # traces.
+    # Discard the first trace: it fills JAX's caches, and the text of later traces differs slightly.
     program(plain.update)
     assert program(plain.update) == program(without)
 
@@ -216,9 +215,9 @@ def test_an_update_with_it_keeps_types_and_learns_it_and_a_stop_changes_nothing(
 
 
 def test_the_divisor_of_equal_bonuses_is_not_the_height_of_a_ramp():
-    """The discounted sum of bonuses must continue between rollouts.
+    """The discounted sum of bonuses must continue from one rollout to the next.
 
-    If it began at 0 in each rollout, equal bonuses would always have the same deviation.
+    If it began at 0 in each rollout, equal bonuses would always be divided by the same deviation.
     """
 
     @jax.jit
@@ -241,7 +240,7 @@ def test_the_divisor_of_equal_bonuses_is_not_the_height_of_a_ramp():
 def test_weights_and_bonus_are_drawn_with_keys_of_their_own(monkeypatch):
     """The network and the bonus are initialised with different keys.
 
-    Here their `init` returns the key itself.
+    In this test, `init` returns its key, so that the keys can be compared.
     """
     for kind in (policies.ActorCritic, RND):
         monkeypatch.setattr(

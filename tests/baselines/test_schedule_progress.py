@@ -26,7 +26,7 @@ def plans_of(run, update, updates):
 
 
 def test_a_run_may_be_resumed_often():
-    """Resume with more updates, with fewer, twice at one update, and after losing a checkpoint."""
+    """Resume with more and fewer updates, twice after one update, and after losing a checkpoint."""
     first, second = planned(100), planned(200, ((60, 100),))
     assert plans_of(first, 60, 200) == second.plans
     assert plans_of(second, 60, 100) == (), "nothing was done by the other plan"

@@ -40,7 +40,7 @@ def rate(settings, update):
 def importance(settings, update):
     """Return the exponent of the importance weights after this many updates of DQN.
 
-    A stand-in for the gradient step returns the exponent as its loss.
+    The gradient step is replaced by a function that returns the exponent as its loss.
     """
     nothing = dict.fromkeys(rollouts.Runner._fields, ())
     runner = rollouts.Runner(**{**nothing, "weights": jnp.zeros(1)})
@@ -77,7 +77,7 @@ def told(settings, update):
 def step_of(chain, count):
     """Return the learning rate of an Adam optimiser after `count` steps.
 
-    The rate is measured by how far the optimiser moves a weight.
+    The rate is how far the optimiser moves a weight, compared with a learning rate of 1.
     """
     weight, one = jnp.float32(0.0), jnp.float32(1.0)
 
@@ -177,7 +177,7 @@ def test_a_schedule_of_a_finished_run_keeps_its_last_value(tmp_path, name):
 
 
 def test_a_run_with_the_same_total_has_the_same_settings(tmp_path):
-    """Settings are static inputs of the compiled program; equal settings give the same program."""
+    """Equal settings give the same compiled program, of which they are static inputs."""
     run, before = saved(tmp_path, "dqn", EMPTY, 60, **REPLAY)
     assert resumed(run, PLANNED) == before
     run = kept(run, resumed(run, MORE))
@@ -233,7 +233,8 @@ def test_what_cannot_begin_anew_says_so(tmp_path):
 def test_the_heuristic_is_not_interrupted_by_a_second_model(tmp_path):
     """A learned world trains its model first, then the heuristic.
 
-    A run that is resumed with more steps does not return to training its model.
+    A run that has begun to train the heuristic never trains the model again, even if it is resumed
+    with more steps.
     """
     algorithm, id, given, _ = SCHEDULES["rate of a heuristic"]
     run, before = saved(tmp_path, algorithm, id, 60, **given)
@@ -306,9 +307,9 @@ def test_steps_are_counted_beyond_int32():
 @pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize("update", [1, 16_383, 16_384, 65_536, 2**30])
 def test_learning_begins_after_the_warm_up_and_never_ends(update):
-    """The warm-up must not be compared with updates x steps, which overflows int32.
+    """Learning must begin after the warm-up even if updates x steps overflows int32.
 
-    The product reaches 2**31 after 16,384 updates.
+    This product reaches 2**31 after 16,384 updates.
     """
     large = {"num_envs": 8192, "rollout_steps": 16, "total_steps": 2**33, "warm_up": 2 * 8192 * 16}
     seen = float(importance(dqn.Settings(**large), update))

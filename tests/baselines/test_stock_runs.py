@@ -56,10 +56,10 @@ def interrupted(out, copy):
 @pytest.mark.full
 @pytest.mark.parametrize("began_with", ["stock", None])
 def test_a_run_goes_on_with_the_source_it_began_with(accelerator, tmp_path, began_with):
-    """A run that is resumed on another kind of machine keeps its reset source.
+    """A run keeps its reset source when it is resumed on a machine with another default.
 
-    Begin a run on an accelerator, where the default is `stock`, and resume it on a CPU, or begin it
-    on a CPU and resume it on an accelerator.
+    `began_with` is the source recorded at the beginning: `stock` on an accelerator, None on a CPU.
+    The run is resumed on a machine of the other kind.
     """
     out = tmp_path / "run"
     accelerator(began_with == "stock")

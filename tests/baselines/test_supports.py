@@ -35,7 +35,7 @@ def test_returns_end_with_the_task_and_continue_over_time_limits():
 
 
 def test_the_ring_is_read_from_its_oldest_step():
-    """The newest step, in slot 0, is terminal, so its reward belongs to no later return."""
+    """The ring is read from the oldest step, in slot 1, to the newest, terminal one in slot 0."""
     around = supports.paid(buffer([5, 0, 1, 0], terminated=[0], written=5), 0, 0.1, INFINITE)
     plain = supports.paid(buffer([0, 1, 0, 5], terminated=[3]), 0, 0.1, INFINITE)
     assert around == plain
@@ -49,8 +49,8 @@ def test_only_the_bound_that_is_passed_changes():
     paid = supports.Paid((-1, 0), (-99.99999, 0), 1.0)
     found = c51.wider(c51.Settings(), paid)
     assert supports.as_flags(found) == "--v-min -100"
-    # Rewards and returns fit into the support, so the clipped targets come from predicted values
-    # that are too large. Their size is unknown, so the support is doubled.
+    # Rewards and returns fit into the support, so the network's predictions must be too large. It
+    # is not known how large, so the support is doubled.
     inside = supports.Paid((0, 1), (0, 1), 1.0)
     assert supports.as_flags(c51.wider(c51.Settings(), inside)) == "--v-min -20 --v-max 20"
 
@@ -64,8 +64,7 @@ def test_only_the_bound_that_is_passed_changes():
         (10_240, 4.0, "--spacing 1.3 --atoms 90"),
         # the smallest reward, 0.1, is 0.05 after the transform h, and limits the spacing
         (100, 0.1, "--atoms 190"),
-        # rewards fit into the support, so predictions that are too large were clipped: double the
-        # spacing
+        # the rewards fit into the support, so predictions must be too large: double the spacing
         (1, 1.0, "--spacing 0.1"),
     ],
 )

@@ -103,9 +103,10 @@ def test_a_sweep_goes_on(tmp_path):
     ],
 )
 def test_whatever_can_be_swept_may_be_an_array(algorithm):
-    """Make an update in which every setting that can be swept is an array.
+    """Every setting that can be swept may be an array with one value per agent.
 
-    Each setting must change the result, except limits that are not reached.
+    Agent i + 1 has half the usual value of setting i, which must change its weights, with the
+    exceptions listed below.
     """
     changed = {"optimiser": "adamw", "weight_decay": 0.1, "max_grad_norm": 0.01}
     if algorithm.startswith("ppo"):  # values so extreme that clipping has an effect
@@ -135,9 +136,9 @@ def test_whatever_can_be_swept_may_be_an_array(algorithm):
         for name, each in zip(settings.swept, vectors[2:], strict=True)
         if np.allclose(each, vectors[1], rtol=1e-5, atol=1e-7)
     }
-    # Only these settings may have no effect: limits that are not reached, settings of later
-    # updates, and the target of the entropy, because Adam's first steps depend only on whether
-    # the entropy is above or below its target.
+    # These settings may have no effect in one update: limits that are not reached, settings of
+    # later updates, and the target entropy, because the temperature's first Adam steps depend only
+    # on the sign of its gradient.
     assert same <= {
         "advantage_floor",
         "epsilon_end",

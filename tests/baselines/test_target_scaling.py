@@ -69,7 +69,7 @@ def test_without_it_nothing_changes():
 def test_rollouts_keep_values_in_rewards():
     """A network output of 0 stands for the mean of the targets.
 
-    Rollouts store values in units of the reward, also the values of truncated episodes.
+    Rollouts store values, including those of truncated episodes, in units of the reward.
     """
     agent = learner(Countdown(), target_scaling=0.5, rollout_steps=7)
     keys = jax.random.split(jax.random.key(0), 2)

@@ -51,7 +51,7 @@ def looked_at(tmp_path_factory):
     real = progress.ProgressLine.show
 
     def show(line, note=""):
-        """Check that rows are in the log before they are shown: a kill then loses no shown row."""
+        """Check that records are in the log before they are shown: a killed run then loses none."""
         assert len(runs.Run.open(out).records()) == line._done
         real(line, note)
 
@@ -119,7 +119,7 @@ def test_evaluations_are_rows_and_the_best_policy_is_kept(looked_at, tmp_path):
     saved = newest(out)
     np.testing.assert_array_equal(saved["best.return"], returns.max(axis=0))
     np.testing.assert_array_equal(saved["best.update"], 1 + returns.argmax(axis=0))
-    # The loaded policy gets the recorded return in the same levels.
+    # Evaluating the loaded policy again, on the same levels, gives the recorded return.
     run = runs.Run.open(out)
     policies = [runs.load_policy(out, seed, best=True) for seed in (0, 1)]
     weights = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(p.weights for p in policies))
@@ -229,10 +229,7 @@ def test_a_sink_that_fails_ends_nothing(tmp_path, capsys):
 
 
 def test_tensorboard_has_each_row_at_once_and_goes_on_after_a_failure(tmp_path):
-    """Each row is in the file when `log` returns.
-
-    A row that is written only in part does not spoil the other rows.
-    """
+    """A record is in the file when `log` returns; an earlier partial record does not matter."""
     needs("tensorboardX")
     run, sink = saved_run(tmp_path), sinks.TensorBoard()
     sink.start(run, [])
@@ -285,10 +282,10 @@ def test_a_sink_that_cannot_be_opened(tmp_path):
 
 
 def history(content: bytes) -> Iterator[dict]:
-    """Yield the rows in a file of W&B.
+    """Yield the records in a file of W&B.
 
-    After 7 bytes, the file is a LevelDB log in blocks of 32 KiB, whose records are protobuf
-    messages.
+    The file has a header of 7 bytes, followed by a LevelDB log in blocks of 32 KiB, whose records
+    are protobuf messages.
     """
     from wandb.proto import wandb_internal_pb2
 

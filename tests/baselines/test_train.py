@@ -436,7 +436,8 @@ def _works(id: str, name: str | None = None) -> None:
         (["Grid-DoorKey-5x5-v0"], {}),
         (["Grid-GoToDoor-5x5-v0"], {"obs": "dict"}),
         (["MiniGrid-LockedRoom-v0"], {"obs": "dict"}),
-        # `image` stays the default, because there is only one box, which the mission names
+        # `image` stays the default: there is only one box, so the agent does not need its name in
+        # the mission
         (["Grid-UnlockPickup-v0"], {}),
         (["BabyAI-OpenDoor-v0"], {"obs": "dict"}),
         (["BabyAI-OpenDoor-v0", "--set", "view_size=5"], {"obs": "dict", "view_size": 5}),
@@ -463,7 +464,7 @@ def test_fields_given_twice_and_apart_are_all_taken():
 
 
 def test_a_run_that_names_no_observation_goes_on_with_the_image(tmp_path):
-    """If config.json has no `obs`, the run was made before ids observed missions by default."""
+    """If config.json has no `obs`, the run observes the image, the default in older versions."""
     settings = dataclasses.asdict(Settings())
     config = runs.Config("Grid-GoToDoor-5x5-v0", fields={}, seed=0, seeds=1, settings=settings)
     run = runs.Run.create(tmp_path / "run", config)

@@ -208,7 +208,7 @@ def test_qr_dqn_quantiles_are_at_midpoints_and_shift_with_the_reward():
 def test_iqn_multiplies_features_with_the_cosine_embedding():
     """Compare IQN with NumPy.
 
-    Without given fractions, IQN uses the midpoints of 32 equal parts of [0, 1].
+    By default, IQN uses the midpoints of 32 equal parts of [0, 1] as fractions.
     """
     agent = learner(Endless(), "iqn", dueling=False)
     weights, obs = weights_of(agent), np.array([[0.3], [-1.2]], np.float32)
@@ -254,10 +254,7 @@ def test_iqn_draws_separate_fractions_for_each_step():
 
 @pytest.mark.parametrize("algorithm", ["dqn", pytest.param("qr-dqn", marks=pytest.mark.full)])
 def test_munchausen_targets_equal_the_papers(algorithm):
-    """Compare with the paper: the target network's softmax policy over legal actions weighs values.
-
-    The setting `double` has no effect.
-    """
+    """Compare with the paper: values are averaged over the target network's softmax policy."""
     agent = learner(Endless(), algorithm, munchausen=0.9, temperature=0.2)
     weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
     target = jax.tree.map(lambda leaf: 3.0 * leaf, target)
@@ -284,9 +281,10 @@ def test_munchausen_targets_equal_the_papers(algorithm):
 
 
 def test_noisy_layers_have_factorised_noise():
-    """With means 0 and noise scales 1, a layer's output is f(out) (1 + sum of x f(in)).
+    """With means 0 and noise scales 1, output j is f(b_j) (1 + sum over i of x_i f(a_i)).
 
-    Here f(e) = sign(e) sqrt(|e|), and `out` and `in` are normal noise.
+    Here f(e) = sign(e) sqrt(abs(e)), and a_i and b_j are standard normal noise of input i and
+    output j.
     """
     layer = q_network.Noisy(4000, 1.0)
     weights = jax.jit(layer.init)(KEY, jnp.ones(3))["params"]
@@ -321,10 +319,7 @@ def test_every_observation_has_separate_noise_and_a_trained_policy_none():
 
 
 def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
-    """A reset happens at gradient step 8; an update makes 4 gradient steps.
-
-    The optimiser keeps its step count.
-    """
+    """A reset happens after 8 gradient steps, which are two updates; the step count is kept."""
     given = {"reset_every": 8, "reset_keep": 0.75, "hidden": (8, 8), "total_steps": 32 * 10}
     agent = learner(Endless(), "dqn", **given)
     runners = loop.start(agent, KEY[None])

@@ -1,7 +1,7 @@
 """Tests that policies return values in units of the environment's reward, as discounted returns.
 
-The true value is known, because the reward is `PAY` in every step, for ever. Time limits truncate
-episodes, and learners bootstrap there.
+The true value of every state is known, because every step has the reward `PAY`. Time limits
+truncate episodes, but learners bootstrap from the final observation.
 """
 
 import functools
@@ -95,7 +95,7 @@ def test_think_export_and_watch_return_the_discounted_return(tmp_path, capsys):
     assert value(policy) == pytest.approx(TRUE, rel=0.02)
     watched = session.Session(policy.env, pilots.of_policy(policy))
     assert session.policy_output(watched, 0)[1] == pytest.approx(TRUE, rel=0.02)
-    # The best policy is of an earlier update, with the statistics of that time.
+    # The best policy comes from an earlier update, and has the statistics of that update.
     best = runs.load_policy(run, best=True)
     assert value(best) == pytest.approx(TRUE, rel=0.1)
 

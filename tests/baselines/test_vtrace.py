@@ -138,7 +138,7 @@ def test_on_policy_fragments_train_v_trace_as_ppo(collected):
 def test_stale_fragments_are_evaluated_with_the_current_weights(collected):
     """Log-probabilities and values of a stale fragment are computed with the current weights.
 
-    The actor's log-probabilities only enter the ratios that weigh TD errors.
+    The actor's own log-probabilities are used only in the ratios that weight TD errors.
     """
     ppo_, runner, rollout = collected
     stale = rollout._replace(
@@ -214,7 +214,7 @@ def test_equally_good_stale_actions_have_no_gradient(stale):
 
 
 def test_devices_share_the_baseline():
-    """A `vmap` over two halves of a batch stands for two devices: its axis is named `DEVICES`."""
+    """A `vmap` over two halves of a batch, with the axis name `DEVICES`, stands for two devices."""
     weight = np.minimum(ratios(7), 1.0).reshape(5, 7)[:, :6]
     weighted = weight * ratios(8).reshape(5, 7)[:, :6]
     whole = jax.jit(baselines, static_argnums=2)(weighted, weight, ALONE)

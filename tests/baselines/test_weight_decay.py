@@ -110,10 +110,10 @@ def test_only_kernels_of_a_model_decay():
 
 @pytest.mark.parametrize("optimiser", ["adamw", "muon"])
 def test_a_temperature_at_its_target_stays(optimiser):
-    """The temperature must not decay: weight decay would pull its logarithm to 0.
+    """A temperature without a gradient stays at 0.05: weight decay does not apply to it.
 
-    In 10,000 steps without a gradient, a decay of 0.1 would raise the temperature from 0.05 to
-    0.86.
+    Otherwise a decay of 0.1 would raise the temperature to 0.86 in 10,000 steps, because it would
+    pull the logarithm to 0.
     """
     agent = tiny.learner(Push(), "sac", optimiser=optimiser, **DECAYING | {"learning_rate": 3e-3})
     chain = actor_critic.optimiser(agent, "temperature")
@@ -132,9 +132,9 @@ def test_a_temperature_at_its_target_stays(optimiser):
 @pytest.mark.full
 @pytest.mark.parametrize("algorithm", ["ppo", "pqn"])
 def test_accelerators_decay_the_same_weights(monkeypatch, algorithm):
-    """On accelerators the optimiser sees all weights as one vector, without their names.
+    """On accelerators, the optimiser gets all weights as one vector, without their names.
 
-    The same weights must decay there.
+    Nevertheless, the same weights must decay as on a CPU.
     """
     agent = tiny.learner(Clock(), algorithm, optimiser="adamw", **DECAYING)
     step = functools.partial(loop.run_chunk.__wrapped__, agent)

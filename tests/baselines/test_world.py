@@ -75,10 +75,7 @@ def test_a_code_depends_on_its_own_cell_and_has_logits_of_mean_0(tiles):
 
 
 def test_a_transition_mixes_other_cells_by_action(tiles, moved):
-    """Compare predicted codes with NumPy.
-
-    Predicting one action gives the same code as predicting all actions.
-    """
+    """Compare predicted codes with NumPy, for all actions at once and for single actions."""
     learner, runner = tiles
     codes, after = moved
     p = jax.tree.map(np.asarray, runner.weights["model"]["params"])
@@ -145,7 +142,10 @@ def test_walks_in_the_model_follow_it(tiles):
 
 
 def test_targets_are_one_plus_the_least_next_cost(tiles, moved):
-    """Compare with loops: targets are at most `furthest`, 0 after the goal, unknown at the goal."""
+    """Compare with loops: a target is 1 if the action reaches the goal, and at most `furthest`.
+
+    Actions in the goal itself have no target.
+    """
     learner, runner = tiles
     codes, after = moved
     goal = after[0, 1]  # the goal is one action away from the first board
@@ -223,7 +223,7 @@ def test_a_plan_never_steps_the_environment(tiles, monkeypatch, algorithm):
     plan = planner.of_world(learner, runner.weights)
     levels = jax.jit(jax.vmap(learner.env.sample_level))(jax.random.split(KEY, 2))
     seen = plan.levels(levels, KEY)
-    # Make the goal a code of ones, which no board has, so that the search never finds the goal.
+    # Make the goal a code of ones, which no board has, so that the search expands all its nodes.
     seen = seen.replace(instance=jnp.ones_like(seen.instance))
 
     def asked(*_, **__):

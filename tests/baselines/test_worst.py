@@ -28,7 +28,7 @@ def policy(env, **settings):
 
 
 def test_only_solvable_levels_are_kept():
-    """Of these mazes, a third has no plan within nine steps; drawing goes on until 40 have one."""
+    """A third of these mazes has no plan within nine steps; the 40 mazes returned have one."""
     found, is_checked = worst.solvable_levels(GivenLevel(env=MAZE), 40)
     assert is_checked and found.grid.shape == (40, 6, 6)
     steps = jax.vmap(MAZE.optimal_steps)(jax.tree.map(jnp.asarray, found))
@@ -43,7 +43,7 @@ def test_levels_of_other_environments_are_as_drawn():
 
 @pytest.mark.full
 def test_a_maze_without_solvable_levels_is_an_error():
-    """With one step, almost no level can be solved: the command says so and ends."""
+    """With a limit of five steps, none of the 2,000 levels drawn can be solved."""
     env = jaxenvs.make("Grid-AMaze-13x13-v0", levels="mazes", max_steps_in_episode=5)
     with pytest.raises(ValueError, match="only 0 of 2000 levels of AMaze"):
         worst.solvable_levels(GivenLevel(env=env), 100)
@@ -52,7 +52,7 @@ def test_a_maze_without_solvable_levels_is_an_error():
 def test_success_is_that_of_each_level():
     """In Countdown, episodes succeed in levels 4 to 6 only, whatever the policy does.
 
-    With 5,000 attempts, the episodes are played in several parts, whose results are joined.
+    Because of the 5,000 attempts, episodes are played in several batches, whose results are joined.
     """
     rate = worst.player(policy(Levels()), 3, False)
     levels = np.array([1, 5, 8, 4, 3, 6, 7], np.int32)
@@ -62,9 +62,9 @@ def test_success_is_that_of_each_level():
 
 
 def test_the_worst_are_chosen_by_other_episodes(monkeypatch):
-    """The first success rates choose the worst levels; the reported means are of the second rates.
+    """The first success rates choose the worst levels, and the second rates evaluate them.
 
-    The means are over the worst 10 percent and the worst 1 percent of the levels.
+    The worst levels are 10 and 1 percent of all.
     """
     first, second = np.linspace(1, 0, 200), np.arange(200) / 1000
     rates = iter([first, second])
