@@ -1,8 +1,8 @@
 """Writer of animated GIFs that needs only one picture at a time in memory.
 
-Each picture becomes one frame, which stores only the pixels that differ from the previous picture.
-A frame with more than 255 colours is quantised to 255. Pillow encodes the pixel data, but this
-module writes the file, because Pillow's GIF writer drops a picture that equals the previous one.
+Each picture becomes one frame. A frame stores only the pixels that differ from the previous
+picture, in at most 255 colours. Pillow encodes the pixel data, but this module writes the file,
+because Pillow's GIF writer drops a picture that equals the previous one.
 """
 
 import io
