@@ -154,7 +154,7 @@ def _repeated(key: Array, cost: Array, valid: Array) -> Bool[Array, " lanes"]:
     lanes = key.shape[0]
     lane = jnp.arange(lanes, dtype=jnp.int32)
     # Sort equal boards next to each other, the cheapest first; invalid candidates come last. Boards
-    # are compared by two different hashes, because comparing whole boards is slower.
+    # are compared by two different hashes instead of all their words.
     second = hash_of(key[:, ::-1] ^ np.uint32(0x5BD1E995))
     dead = (~valid).astype(jnp.uint32)
     *_, order = jax.lax.sort((dead, hash_of(key), second, cost, lane), num_keys=5)

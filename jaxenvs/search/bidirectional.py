@@ -289,8 +289,7 @@ class _Both:
     def _rest(
         self, back: Search, instance: Any, actions: Array, length: Array, row: Array
     ) -> tuple[Array, Array]:
-        """Append the actions of the backward search: from the board where the searches meet to the
-        goal.
+        """Append the actions from the board where the searches meet to the goal.
 
         row: row of the board's node in the store of the backward search. `actions` contains the
             `length` actions from the start to the board. Returns the actions and the length of the

@@ -81,8 +81,8 @@ def keys_of(
 class Engine:
     """Search algorithm: functions that start a search, run one iteration, and read the result.
 
-    An engine exists only while `jit` traces a search, so its attributes can be traced arrays, such
-    as the levels to solve.
+    An engine is created inside `jit`: the levels to solve are traced arrays, which its loops
+    capture.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Engine:
         self.lanes = max(settings.batch_size, self.count)
         self.bound = bound
         self.coarse = coarse
-        # Priorities change by up to this factor times the cost of an action.
+        # Factor by which a heuristic weight above 1 increases differences in priority.
         self.steeper = max(1.0, settings.weight)
 
     def result(self) -> Result:
@@ -186,8 +186,8 @@ class Engine:
     def iterate(self, search: Search) -> Search:
         """Pop a batch of entries from the open list, expand them, and push the new boards.
 
-        If the open list has just got new ranges of priorities, the popped entries are not expanded.
-        They are pushed again, into the buckets with the new ranges.
+        While entries of the open list move to buckets with new ranges of priorities, the popped
+        entries are not expanded, but pushed again, into the buckets with the new ranges.
         """
         moves = open_list.is_moving(search.todo)
         todo, entry, least, valid = open_list.pop(search.todo, self.lanes)
@@ -212,10 +212,10 @@ class Engine:
     def _children(
         self, search: Search, row: Array, entry: Array, level: Array, valid: Array
     ) -> tuple[Nodes, Array, Array]:
-        """Return the children of the entries in order of descending cost, and two more values.
+        """Return the children of the entries in order of descending cost, a mask and a width.
 
-        These are the mask of valid children, and the updated smallest bucket width
-        (`Search.finest`).
+        The mask is True for valid children. The width is the updated smallest bucket width,
+        `Search.finest`.
         """
         domain, actions = self.domain, self.domain.num_actions
         nodes = search.store.nodes
@@ -303,8 +303,8 @@ class Engine:
         Computes their heuristics, records goals, and pushes the other nodes to the open list.
 
         moved: (entries, mask, flag). If the flag is True, the open list has new ranges of
-            priorities. Instead of new nodes, the `entries` in the mask are then pushed, which were
-            popped from buckets with the old ranges.
+            priorities, and there are no new nodes: the popped `entries` for which the mask is True
+            are pushed again.
         """
         lane = jnp.arange(self.lanes, dtype=jnp.int32)
         actions = self.domain.num_actions if self.settings.by_action else 1
@@ -390,10 +390,11 @@ class Engine:
         return bound.min() if self.settings.by_action else bound
 
     def _promise(self, priority: Array) -> Array:
-        """Return a bound for each priority: an entry is skipped if a goal of this cost is known.
+        """Return, for the priority of each entry, a value to compare with the best goal's cost.
 
-        With `terminate="first"`, the bound is the priority itself. Otherwise it is the lower bound
-        on the cost of solutions through the entry.
+        An entry is expanded only if its value is below the cost of the best goal found so far. With
+        `terminate="first"`, the value is the priority itself; otherwise it is the lower bound on
+        the cost of solutions through the entry.
         """
         if self.settings.terminate == "first" and not self.settings.to_middle:
             return priority

@@ -161,12 +161,12 @@ def edge(todo: OpenList) -> Float32[Array, ""]:
 def adapted(
     todo: OpenList, finest: Float32[Array, ""], batch: int, able: Bool[Array, ""]
 ) -> OpenList:
-    """Change the buckets' ranges of priorities if they no longer fit; else return the list
-    unchanged.
+    """Change the ranges of the buckets if they no longer fit; else return the list unchanged.
 
-    They no longer fit if the front (the lowest priority) is in an outermost bucket, if the costs of
-    actions have become known, or if one bucket contains most of the entries and could be narrower.
-    All entries must then move to the other set of buckets, which gets the new ranges.
+    They no longer fit if all entries are in the last bucket, if too many are in the first, if the
+    costs of actions have become known, or if the bucket of the lowest priorities contains most
+    entries and could be narrower. All entries must then move to the other set of buckets, which
+    gets the new ranges.
 
     finest: smallest bucket width; entries whose priorities differ by less may be popped in any
         order.
