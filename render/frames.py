@@ -56,9 +56,10 @@ def view_painter(env: Env, tile_size: int) -> Callable[[Any], Frames] | None:
 
 
 def wall_tile_size(env: Env, boards: int) -> int:
-    """Return the tile size, at most 32 pixels, of a picture of `boards` environments in a grid.
+    """Return the tile size for a picture of `boards` environments in a grid.
 
-    The picture is then at most `ANIMATION_SIZE` pixels wide and high, if the tile size allows it.
+    The largest size up to 32 pixels is selected at which the picture is at most `ANIMATION_SIZE`
+    pixels wide and high.
     """
     side = ANIMATION_SIZE // wall_columns(boards)
     return drawing.fitting_tile_size(drawing.board_shape(env), side, side, largest=32)

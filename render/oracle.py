@@ -1,7 +1,7 @@
 """The oracle of a viewer: a shortest plan from the displayed state, and its number of steps.
 
-A search is saved if the latest action was the first of a known plan: the plan's remaining actions
-are then the plan. This module needs no display.
+If the latest action was the first of a known plan, the oracle returns the rest of this plan without
+a search. This module needs no display.
 """
 
 import functools
@@ -85,7 +85,7 @@ class Oracle:
     def _obeyed(self, earlier: Moment, board: int) -> bool:
         """Return whether the latest action had the same effect as one step without wrappers.
 
-        It had not if a wrapper replaced the action, or took several steps.
+        False if a wrapper replaced the action, or took several steps.
         """
         now = self._session.now
         if not isinstance(self._session.env, Wrapper):

@@ -23,8 +23,7 @@ from .session import Session, action_name, board_moment, policy_output
 
 WIDTH, TALLEST = 312, 1200  # width and maximum height of a column of the panel, in points
 FOOTER = 48  # height of the hint at the bottom of the panel, in points
-# Tolerance in points: the blocks of a column, whose heights are rounded, may exceed its height by
-# this.
+# Length in points by which the blocks of a column may exceed its height: heights are rounded.
 ROUNDING = 1
 VIEW = 144  # maximum height of the agent's view, in points
 MOST_ACTIONS = 8  # maximum number of actions whose probabilities are shown

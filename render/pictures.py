@@ -326,9 +326,9 @@ def _on_host(states: Any, like: Any, where: str) -> Any:
 
 
 def _axes(states: Any, like: Any, where: str) -> int:
-    """Return by how many leading axes the leaves exceed those of `like`, a single state.
+    """Return the number of axes that the leaves have in front of those of `like`, a single state.
 
-    Raises `TypeError` if the leading axes differ between leaves.
+    Raises `TypeError` if the additional axes differ between leaves.
     """
     leaves, shapes = jax.tree.leaves(states), jax.tree.leaves(like)
     axes = max(0, np.ndim(leaves[0]) - len(shapes[0].shape)) if leaves and shapes else 0

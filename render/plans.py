@@ -53,7 +53,7 @@ class Answer(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def no_solver(env: Env, states: bool = False) -> str:
-    """Return the reason why an environment has no shortest plans; "" if the solver can find them.
+    """Return why the solver cannot find shortest plans in an environment; "" if it can.
 
     states: whether plans must be found from any state, not only from the starts of levels.
     """

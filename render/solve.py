@@ -67,7 +67,7 @@ class Plan(Pilot):
     def choose(
         self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
     ) -> tuple[Any, Int32[Array, ""]]:
-        """Return `memory` and the plan's action at index `state.time`, or its last action later."""
+        """Return `memory` and action `state.time` of the plan; after its end, its last action."""
         at = jnp.minimum(state.time, len(self.actions) - 1)
         return memory, jnp.asarray(np.array(self.actions, np.int32))[at]
 

@@ -71,8 +71,8 @@ class Editor:
             (),
         )  # cache of `path`: the `question` of the plan, and the cells of its path
         self._seed = 1  # seed of the next random level or edit
-        # Hash of a file content that another program wrote and that the user was warned about; the
-        # next save overwrites this content without another warning.
+        # Set by a warning that another program has changed the file: hash of the file's content at
+        # the warning. The next save overwrites this content, but no other.
         self._warned: str | None = None
         self.ask()
 
@@ -237,7 +237,7 @@ class Editor:
         self.model.change(PAINT, *cell, self.model.palette.empty, joined)
 
     def pick(self, cell: tuple[int, int]) -> None:
-        """Select the tool that paints what `cell` contains, or the agent's tool if it is there."""
+        """Select the tool for what `cell` contains: the agent, or else the sign of the cell."""
         picture = self.model.picture
         if picture.agent is not None and picture.agent[:2] == cell:
             self.tool = AGENT
@@ -281,7 +281,7 @@ class Editor:
         return True
 
     def note_file(self) -> None:
-        """Start an empty journal after a save; its changes begin with the levels in the file."""
+        """Restart the journal: its changes now begin with the levels that are in the file."""
         self.model.note(OPENED, self.file.digest)
         self.model.note(SHOW, self.model.document.at)
 

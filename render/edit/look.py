@@ -272,7 +272,7 @@ def _draw_palette(canvas: Canvas, editor: Editor, where: Layout) -> None:
 
 
 def _sample(editor: Editor, sign: str | None) -> Picture:
-    """Return a picture of one cell with `sign`; None draws the agent on an empty cell."""
+    """Return a level of one cell with `sign`; None puts the agent into an empty cell."""
     if sign is None:
         empty = editor.model.palette.empty
         direction = editor.model.picture.agent

@@ -71,7 +71,7 @@ def opened(port: int | None, preferred: int = PORT, token: str = "") -> Door:
     """
     for number in [preferred, 0] if port is None else [port]:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        if os.name == "posix":  # allow a port that was used a moment ago
+        if os.name == "posix":  # reuse a port while its last connections are still closing
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((HERE, number))

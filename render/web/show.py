@@ -33,7 +33,8 @@ class Show:
     """The session of a server, and the pages that show it.
 
     `prepare` makes the viewer, in the background thread. `resume` is the command that resumes the
-    session. `stays` is the notice shown after Esc. The session pauses while no page is open.
+    session. `stays` is the notice shown after Esc. The session's time passes only while a page is
+    open.
     """
 
     def __init__(self, prepare: Callable[[], Shown], resume: str = "", stays: str = STAYS) -> None:
