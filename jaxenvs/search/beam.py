@@ -46,8 +46,7 @@ def beam(
     Each step keeps the boards with the lowest cost + heuristic. The search ends at the first step
     that reaches a goal, and returns the cheapest goal of this step. Beam search is fast but proves
     nothing: `optimal` is always False. Several levels are searched in parallel until the slowest
-    search ends. Works inside `jit`. Raises `TypeError` and `ValueError` in the same cases as
-    `astar`.
+    search ends. Works inside `jit`. Raises the same errors as `astar`.
     """
     checked_domain(domain, "beam")
     checks.integer_field("beam", "width", width, 1)
