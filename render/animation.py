@@ -1,8 +1,8 @@
 """Writer of animations as GIF, MP4 or WebM; the suffix of the file name selects the format.
 
-The ffmpeg of imageio-ffmpeg encodes videos as H.264 or VP9 with 4:2:0 chroma subsampling, which
-every browser can play. All frames of a video have the same duration, so a picture with a longer
-duration is repeated.
+Videos are encoded by the ffmpeg of imageio-ffmpeg, as H.264 or VP9 with 4:2:0 chroma subsampling,
+which every browser can play. A video has a fixed frame rate, so a picture of longer duration is
+written as several equal frames.
 """
 
 import contextlib
@@ -30,8 +30,8 @@ VIDEOS = {
 }
 FORMATS = (".gif", *VIDEOS)
 STILL = ".png"  # suffix of a file with a single picture, not an animation
-# ffmpeg options that convert to the colour space of HD video and declare it in the file. Without
-# the declaration, players guess the colour space from the size of the video.
+# Options that make ffmpeg convert frames to the colour space of HD video (BT.709), and record the
+# colour space in the file. Players guess a colour space that is not recorded.
 COLOURS = (
     "-vf scale=out_color_matrix=bt709:out_range=tv,format=yuv420p "
     "-colorspace bt709 -color_primaries bt709 -color_trc bt709 -color_range tv"
@@ -62,7 +62,7 @@ def write(
 ) -> int:
     """Write an animation from pairs (picture, duration in seconds); return the number of pictures.
 
-    rate: frame rate of a video, in frames per second; a GIF does not need it.
+    rate: frame rate of a video, in frames per second; GIFs ignore it.
 
     An existing file is replaced only when the new file is complete. Raises `OSError` if the file
     cannot be written.
@@ -95,10 +95,10 @@ def _even(picture: Picture) -> UInt8[np.ndarray, "even_height even_width 3"]:
 
 @contextlib.contextmanager
 def _ffmpeg(path: Path, picture: Picture, rate: float, encoder: str) -> Iterator[IO[bytes]]:
-    """Start ffmpeg and yield a pipe that takes the frames, all of the shape of `picture`.
+    """Start ffmpeg and yield the pipe to which the caller writes the frames as raw RGB bytes.
 
-    At the end, wait until ffmpeg has written the file. Raise `OSError` with ffmpeg's error output
-    if ffmpeg fails.
+    All frames have the shape of `picture`. When the `with` block ends, wait until ffmpeg has
+    written the file. Raise `OSError` with ffmpeg's error output if ffmpeg fails.
     """
     height, width, _ = picture.shape
     source = f"-f rawvideo -pix_fmt rgb24 -s {width}x{height} -r {rate} -i -"

@@ -15,7 +15,7 @@ from jaxenvs.core.files import target
 from . import animation, outputs, replay
 from .outputs import is_headless
 
-# Module that serves --web, imported only on use, because it imports this package.
+# Module that serves --web. It is imported only when needed, because it imports this package.
 PAGES = "jaxenvs.render.web.pages"
 # File suffixes that each option accepts; the first is the format of a name without a suffix.
 SUFFIXES = {
@@ -91,7 +91,8 @@ def add_seed(made: Parser, default: int | None, what: str, flag: str = "--seed")
 def add_drawing(made: Parser, animated: str, picture: str, replay: str) -> None:
     """Add --tile-size, --gif and --html.
 
-    `animated`, `picture` and `replay` are phrases for the help: what each file contains.
+    The help says what the files contain, in the words `animated` (an animation by --gif), `picture`
+    (a PNG by --gif) and `replay` (--html).
     """
     add = made.add_argument
     size = "side of a cell (default: fits the window or the file)"
@@ -102,9 +103,9 @@ def add_drawing(made: Parser, animated: str, picture: str, replay: str) -> None:
 
 
 def checked_outputs(options: argparse.Namespace) -> bool:
-    """Check the options for files; return whether to write files instead of opening a window.
+    """Check the options that name files; return True if files are written and no window is opened.
 
-    Raises `UsageError` if a file cannot be written, before any time is spent on drawing.
+    Raises `UsageError` before any drawing if an option is wrong or its file cannot be written.
     """
     for name in SUFFIXES:
         _check_file(name, getattr(options, name))
@@ -142,7 +143,7 @@ def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> i
     def explained(argv: list[str]) -> int:
         try:
             return run(argv)
-        except BrokenPipeError:  # the reader of stdout has exited; `cli.program` handles this error
+        except BrokenPipeError:  # stdout's reader has exited; `cli.program` handles the error
             raise
         except ModuleNotFoundError as error:
             package = (error.name or "").split(".")[0]

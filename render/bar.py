@@ -1,6 +1,6 @@
-"""The history bar of the window: its disc marks the displayed time step.
+"""The history bar at the bottom of the window; a disc on it marks the displayed time step.
 
-Other marks show where episodes begin and where achievements were earned.
+Lines mark where episodes begin, and triangles mark where achievements were earned.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from .canvas import ACCENT, CUT, INK, LINE, MUTED, TEXT, Canvas
 from .controls import Controller
 from .session import NO_ACTION, Session
 
-# Maximum distance, in points, from the mouse to a mark whose achievements are then shown.
+# Maximum distance, in points, at which the mouse selects an achievement's mark, to show its label.
 NEAR = 7
 
 
@@ -34,10 +34,10 @@ def draw(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
 
 
 def marks(session: Session, board: int) -> dict[int, list[str]]:
-    """Return the achievements earned in environment `board`, by index of the time step.
+    """Return the achievements newly earned in environment `board`, by index into the history.
 
-    The keys of the dict are indices into the history. Each value lists the achievements that the
-    action before that time step earned, each for the first time in its episode.
+    An achievement is listed at the time step after the action that earned it for the first time in
+    the episode.
     """
     names = session.env.achievements
     if not names:
@@ -51,9 +51,9 @@ def marks(session: Session, board: int) -> dict[int, list[str]]:
 
 
 def _draw_achievements(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
-    """Mark the time steps where achievements were earned.
+    """Mark the time steps where achievements were earned, and label at most one mark.
 
-    Writes the achievements of the mark near the mouse, or else of the displayed time step, if any.
+    The label lists the achievements of the mark near the mouse, else of the displayed time step.
     """
     session = controller.session
     found = marks(session, controller.selected)
@@ -71,8 +71,8 @@ def _labelled(
 ) -> int | None:
     """Return the index of the time step whose achievements are written above the bar, or None.
 
-    A mark near the mouse selects its time step. Without such a mark, the displayed time step is
-    selected if an achievement was earned there.
+    Returns the time step of the mark near the mouse. If there is no such mark, returns the
+    displayed time step if it has achievements, else None.
     """
     if pointed is not None and found:
         x = bar.left + pointed * bar.width

@@ -1,7 +1,7 @@
-"""Pictures of a session's boards (environments).
+"""Pictures of a session's boards (environments) at the displayed time step.
 
-The pictures show the states and highlighted cells. If the environment defines a trail, the pictures
-also show this line, such as the route so far in the travelling salesman problem.
+Cells that the latest action affected are highlighted. If the environment defines a trail, such as
+the route so far in the travelling salesman problem, the trail is drawn as a line.
 """
 
 import itertools
@@ -54,9 +54,9 @@ def _frame(cell: UInt8[np.ndarray, "height width 3"]) -> None:
 
 
 def episode(session: Session, board: int) -> Iterator[Moment]:
-    """Yield the time steps of the current episode of environment `board`.
+    """Yield the time steps of the displayed episode of environment `board`.
 
-    The last one is the displayed time step.
+    The first one is the start of the episode; the last one is the displayed time step.
     """
     start = session.cursor
     while start and session.history[start].action[board] != NO_ACTION:
@@ -81,9 +81,9 @@ def over(
     ground: UInt8[np.ndarray, "3"],
     tile_size: int,
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """Return the picture with a line through the points.
+    """Return the picture with a line through the points, below all objects.
 
-    The line covers only pixels of the colour `ground`, so it passes under all objects.
+    Only pixels of the background colour `ground` are painted, so the line does not cover objects.
     """
     height, width, _ = picture.shape
     ends = np.array(points, np.float32).reshape(-1, 2) * (width, height)

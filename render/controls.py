@@ -20,7 +20,7 @@ class Binding(NamedTuple):
     run: Callable[["Controller"], None]
 
 
-GO_ON = ("space", "return")  # keys that, after the end of an episode, also start the next level
+GO_ON = ("space", "return")  # keys that also start the next level once an episode has ended
 # Keys that pause, step through time and change the speed while a policy plays.
 TIME = ("left", "right", "up", "down", "space")
 # Change of (row, column) by which each arrow key moves the cursor over the picture.
@@ -44,19 +44,19 @@ def viewable(env: Env) -> Controls:
 class Controller:
     """State of the viewer of a session (such as the selected board), and its commands.
 
-    A board is one of the session's environments. `mode` is "play" if a person acts from
-    the start, or "watch" if a policy acts until a person takes over.
+    A board is one of the session's environments. `mode` is "play" if a person chooses the actions.
+    In mode "watch", a policy acts until a person takes an action.
     """
 
     def __init__(self, session: Session, title: str, mode: str = "play") -> None:
         self.session, self.title, self.mode = session, title, mode
         self.actions, self.pointing, _ = viewable(session.env)
-        # Place (row, column) of the cursor in the environment's picture; keys act there.
+        # Place (row, column) of the picture at which keys act if actions are selected by place.
         self.cursor: Place = (0, 0)
-        # First place (row, column) of an action that needs two places; None: no place is chosen.
+        # First of the two places (row, column) that an action needs; None until it is selected.
         self.taken: Place | None = None
         self.turned = 1.0  # progress of the latest action's animation, 0 to 1; see turning.py
-        self.selected = 0  # index of the environment that receives the actions of keys
+        self.selected = 0  # index of the environment in which the keys of actions act
         # Whether only the selected environment is shown, instead of all of them.
         self.zoomed = session.boards == 1
         self.help_shown = False
@@ -74,9 +74,10 @@ class Controller:
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
-        """Bindings that are active now.
+        """Key bindings that are active now.
 
-        A key that runs an action of the environment is removed from the viewer's other commands.
+        The environment's actions come first: a key of an action runs no other command of the
+        viewer.
         """
         if self.is_wall:
             return WALL
@@ -100,18 +101,18 @@ class Controller:
             yield Binding(self._free(row.keys), row.does or row.name, run)
 
     def _free(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """Return those of an action's `keys` that run the action in the current mode.
+        """Return the subset of an action's `keys` that run the action in the current mode.
 
-        In "watch" mode, the keys in `TIME` control the playback instead.
+        Mode "play" uses all keys. Mode "watch" excludes the keys in `TIME`, which control the
+        playback.
         """
         return keys if self.mode == "play" else tuple(key for key in keys if key not in TIME)
 
     def _cursor_bindings(self) -> Iterator[Binding]:
-        """Yield the bindings of actions that are selected by pointing at a place of the picture.
+        """Yield the key bindings of a cursor that selects a place (row, column) of the picture.
 
-        A place is a (row, column) of the picture. Arrow keys move a cursor over the picture, and
-        other keys take the action at the cursor. Yields nothing if the environment has no such
-        actions.
+        Arrow keys move the cursor, and other keys take the action at the cursor. Yields nothing if
+        the environment's actions are not selected by place.
         """
         pointing = self.pointing
         if pointing is None:
@@ -133,8 +134,9 @@ class Controller:
     def point(self, place: Place) -> None:
         """Take the action that belongs to a place (row, column), such as a clicked cell.
 
-        If an action needs two places, the first call stores its place, and the second call takes
-        the action. Pointing at the stored place again discards it.
+        If an action needs two places, such as a move from one cell to another, the first call only
+        stores its place, and the second call takes the action. A second call with the stored place
+        cancels it.
         """
         self.cursor = place
         pointing = self.pointing
@@ -167,7 +169,7 @@ class Controller:
         self.notice = ""
         bindings = self.bindings
         if not any(key in binding.keys for binding in bindings):
-            key = key.lower()  # no binding has this upper-case letter: try lower case
+            key = key.lower()  # no binding has this key: try the lower-case letter
         if self.help_shown and key != "h":
             self.help_shown = False
             return True
@@ -189,9 +191,9 @@ class Controller:
         self.selected, self.zoomed = board, True
 
     def close(self) -> None:
-        """Go from a single environment back to the view of all of them, or close the window.
+        """Return from a single environment to the view of all environments, or close the window.
 
-        The window is closed if all environments are shown already, or if there is only one.
+        Closes the window if all environments are shown, or if the session has only one.
         """
         if self.zoomed and self.session.boards > 1:
             self.zoomed = False
@@ -218,9 +220,10 @@ class Controller:
 
 
 def _step(by: int) -> Callable[[Controller], None]:
-    """Return a command that goes `by` time steps forward in the history (backward if negative).
+    """Return a command that moves the cursor `by` time steps in the history; negative is backward.
 
-    At the newest time step, going forward lets the policy act, unless a person plays.
+    At the newest time step, a forward move lets the policy act, unless a person chooses the
+    actions.
     """
 
     def run(controller: Controller) -> None:

@@ -15,7 +15,7 @@ from .canvas import ACCENT, CARD, CUT, DIM, GOOD, INK, MUTED, RGB, TEXT, Canvas,
 from .pen import Pen
 from .session import NO_ACTION, Session
 
-# Number of columns of facts in the panel: of bars, and of counts with icons.
+# Number of columns of facts in the panel: for bars, and for counts with icons.
 BARS, COUNTS = 2, 6
 DIAL = 21  # radius of the dial that shows the time of day, in points
 # Bars of facts: width of a segment, in points; largest number of segments.
@@ -26,7 +26,7 @@ SKY, DARK, SUN, MOON = (120, 186, 244), (38, 42, 84), (255, 214, 92), (224, 228,
 def draw(pen: Pen, env: Env, facts: Sequence[Fact]) -> None:
     """Draw facts in order, each as its `kind` requires, such as a bar or a count.
 
-    Adjacent facts of the same kind are drawn together, so that they can share a line.
+    Consecutive facts of one kind are drawn by one call, so that several facts can share a line.
     """
     for kind, group in itertools.groupby(facts, lambda fact: fact.kind):
         _DRAW[kind](pen, env, list(group))
@@ -65,11 +65,9 @@ def achievements(pen: Pen, session: Session, board: int) -> None:
 
 @functools.lru_cache(maxsize=128)
 def icon(env: Env, name: str, size: int, dim: bool = False) -> pygame.Surface | None:
-    """Return the environment's icon with this name, `size` pixels on a side.
+    """Return the environment's icon `name`, `size` pixels on a side; None if there is no such icon.
 
-    Returns None if the environment has no such icon.
-
-    dim: whether to blend the icon with the background, for a count of 0.
+    dim: whether to blend the icon with the background, to show a count of 0.
     """
     picture = env.icon(name, size, CARD) if name else None
     if picture is None:
@@ -84,7 +82,7 @@ def _symbol(
 ) -> float:
     """Draw the icon of a fact, or write its label if the fact has no icon.
 
-    Returns the x coordinate, in points, at which the line continues.
+    Returns the x coordinate, in points, of the text or bar that follows.
     """
     drawn = icon(env, fact.icon, pen.canvas.pixels(size), dim)
     if drawn is None:
@@ -153,7 +151,8 @@ def _rows(pen: Pen, env: Env, facts: list[Fact]) -> None:
 
 _DRAW: dict[str, Callable[[Pen, Env, list[Fact]], None]] = {
     "text": _rows,
-    "sentence": lambda pen, env, facts: None,  # the function `mission` writes these facts instead
+    # Draws nothing: `mission` writes the facts that are sentences.
+    "sentence": lambda pen, env, facts: None,
     "bar": _bars,
     "count": _counts,
     "clock": _clocks,

@@ -38,14 +38,13 @@ def view_shape(env: Env) -> tuple[int, int] | None:
 
 @functools.lru_cache(maxsize=16)
 def view_painter(env: Env, tile_size: int) -> Callable[[Any], Frames] | None:
-    """Return a function from a batch of states to pictures of the agent's view.
+    """Return a function that draws the agent's view of each state in a batch.
 
     Returns None if the view does not consist of tiles.
     """
     if view_shape(env) is None:
         return None
-    # The atlas is an argument of the jitted function. If it were a constant, XLA would store a copy
-    # of the atlas in every compiled program.
+    # Pass the atlas as an argument: XLA stores a copy of a constant in every compiled program.
     sheet = jax.device_put(env.atlas(tile_size))
 
     @jax.jit
@@ -59,8 +58,8 @@ def view_painter(env: Env, tile_size: int) -> Callable[[Any], Frames] | None:
 def wall_tile_size(env: Env, boards: int) -> int:
     """Return the tile size for a picture of `boards` environments in a grid.
 
-    It is the largest size, up to 32 pixels, at which the picture is at most `ANIMATION_SIZE` pixels
-    wide and high.
+    The largest size up to 32 pixels is selected at which the picture is at most `ANIMATION_SIZE`
+    pixels wide and high.
     """
     side = ANIMATION_SIZE // wall_columns(boards)
     return drawing.fitting_tile_size(drawing.board_shape(env), side, side, largest=32)

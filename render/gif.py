@@ -1,9 +1,8 @@
 """Writer of animated GIFs that needs only one picture at a time in memory.
 
-Each picture becomes one frame of the file. Only pixels that have changed are stored. Colours are
-exact if at most 255 of them occur in the changed pixels of a frame. Pillow encodes the pixel data;
-this module writes the file around it, because Pillow's own GIF writer drops a picture that equals
-the previous one.
+Each picture becomes one frame. A frame stores only the pixels that differ from the previous
+picture, in at most 255 colours. Pillow encodes the pixel data, but this module writes the file,
+because Pillow's GIF writer drops a picture that equals the previous one.
 """
 
 import io
@@ -50,9 +49,9 @@ def timed(
 ) -> Iterator[tuple[np.ndarray, int]]:
     """Yield pairs (picture, duration in units of 1 / `rate` seconds).
 
-    Rounds the given durations, which are in seconds, to at least `least` units. A rounding error is
-    made up for in the next picture, so that errors do not add up. Raises `ValueError` if there is
-    no picture, or if shapes differ.
+    Rounds each duration from seconds to a whole number of units, at least `least`. The rounding
+    error is added to the next duration, so that errors do not accumulate. Raises `ValueError` if
+    there is no picture, or if shapes differ.
     """
     shape, late = None, 0.0  # `late` is the accumulated rounding error in seconds
     for picture, seconds in pictures:
@@ -93,7 +92,7 @@ def _frame(
 ) -> list[bytes]:
     """Return the encoding of one frame: the pixels that differ from the previous picture.
 
-    shared: palette of the file. A frame with other colours gets a palette of its own.
+    shared: palette of the file. A frame that contains other colours stores its own palette.
     """
     from PIL import GifImagePlugin, Image
 
@@ -107,7 +106,7 @@ def _frame(
     is_shared = bool(np.isin(new, shared).all())
     colours = shared if is_shared else new
     order = np.argsort(colours)
-    index = np.full(differs.shape, colours.size, np.uint8)  # unchanged pixels are transparent
+    index = np.full(differs.shape, colours.size, np.uint8)  # index of unchanged pixels: transparent
     index[differs] = order[np.searchsorted(colours, packed[differs], sorter=order)]
     image = Image.fromarray(index)
     image.putpalette(_palette(colours))
@@ -122,7 +121,7 @@ def _frame(
 
 
 def _bounds(differs: np.ndarray) -> tuple[slice, slice]:
-    """Return (rows, columns) slices that bound the True pixels; one pixel if all are False."""
+    """Return the bounding box of the True pixels as slices; one pixel if all are False."""
     rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
     if rows.size == 0:
         return slice(0, 1), slice(0, 1)
@@ -143,9 +142,9 @@ def _colours(packed: np.ndarray) -> np.ndarray:
 
 
 def _palette_bits(colours: np.ndarray) -> int:
-    """Return the number of bits of an index into the palette.
+    """Return the number of bits of a pixel, which is an index into the palette.
 
-    There is one index per colour, and one more for unchanged pixels.
+    The indices are one per colour, and one more that marks unchanged pixels.
     """
     return max(1, int(colours.size).bit_length())
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 MAX_BOARDS = 64  # maximum number of environments side by side
 LEAST_HEIGHT = 160  # minimum height of the widget, in CSS pixels
-# Module of the widget, imported only after the check that its packages are installed.
+# Module of the widget; it is imported only when its packages are known to be installed.
 WIDGET = "jaxenvs.render.web.widget"
 
 
@@ -29,12 +29,12 @@ def show(
 ) -> "PlayerWidget":
     """Show an environment in a notebook: a person plays by keys, mouse or touch.
 
-    env: an environment, or an id with its fields, as in `make`.
-    run: instead of `env`, the folder of a trained run, whose policy plays; `fields` replace fields
-        of the run's environment.
+    env: an environment, or an id; `fields` are the fields of the id's environment, as in `make`.
+    run: folder of a trained run whose policy plays, instead of `env`; `fields` replace fields of
+        the run's environment.
     seed: random seed of levels and outcomes.
-    boards: number of environments side by side; without a run, a random policy
-        plays if there are two or more.
+    boards: number of environments side by side; if there are two or more, a random policy plays,
+        unless `run` is given.
     speed: steps per second of automatic play.
     height: height in CSS pixels; the width is that of the notebook's output area.
 

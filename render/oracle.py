@@ -1,7 +1,7 @@
 """The oracle of a viewer: a shortest plan from the displayed state, and its number of steps.
 
-If the agent takes the first action of a known plan, the oracle answers with the rest of the plan,
-without a search. This module needs no display.
+If the latest action was the first of a known plan, the oracle returns the rest of this plan without
+a search. This module needs no display.
 """
 
 import functools
@@ -22,9 +22,9 @@ from .session import NO_ACTION, Moment, Session, board_moment, board_state, take
 
 
 class Oracle:
-    """Finds the best plan from each displayed state of a session, in the background.
+    """Finds a shortest plan from the displayed state of a session, in a background thread.
 
-    waits: whether `answer` waits until the plan is known, as pictures in files require.
+    waits: whether `answer` waits for the plan; pictures written to files need this.
     """
 
     def __init__(
@@ -43,9 +43,9 @@ class Oracle:
         return self.planner.tick()
 
     def answer(self, board: int) -> Answer | None:
-        """Return the answer about the displayed state of environment `board`.
+        """Return the solver's answer about the displayed state of environment `board`.
 
-        Returns None until the answer is known, and after the end of an episode.
+        Returns None while the solver works, and at the end of an episode.
         """
         session = self._session
         if session.is_over(board):
@@ -71,7 +71,7 @@ class Oracle:
         return words.removesuffix(", if solvable")
 
     def _follows(self, board: int) -> Answer | None:
-        """Return the rest of a known plan if the latest action was the plan's first; else None."""
+        """Return the rest of a known plan if the latest action was its first one, else None."""
         session = self._session
         if not session.cursor or session.now.action[board] == NO_ACTION:
             return None
@@ -83,9 +83,9 @@ class Oracle:
         return before.after() if action == before.plan[0] and self._obeyed(earlier, board) else None
 
     def _obeyed(self, earlier: Moment, board: int) -> bool:
-        """Return whether the wrappers passed the latest action on, unchanged and as a single step.
+        """Return whether the latest action had the same effect as one step without wrappers.
 
-        A wrapper can replace the action, or take several steps.
+        False if a wrapper replaced the action, or took several steps.
         """
         now = self._session.now
         if not isinstance(self._session.env, Wrapper):
@@ -95,7 +95,7 @@ class Oracle:
         return _digest(after) == self._key(now, board)
 
     def _key(self, moment: Moment, board: int) -> str:
-        """Return a hash of the state of environment `board`, excluding wrappers and the time."""
+        """Return a hash of the unwrapped state of environment `board`, without its time."""
         return _digest(_inside(self._session.env, board_state(moment, board))[1])
 
 

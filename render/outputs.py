@@ -43,8 +43,7 @@ def draw_files(
 ) -> None:
     """Write all files that the options request; all show the same time steps of the session.
 
-    advance: function that moves the session to the next time step; it returns False if there is
-        none.
+    advance: function that moves the session to the next time step; returns False at the end.
     """
     moments = _moments(advance, _count(options))
     session, writer = controller.session, None
@@ -55,7 +54,7 @@ def draw_files(
         rate = SMOOTH if turning.is_drawn(session.env) else session.speed
         shown = animation.write(options.gif, _pictures(controller, options, moments), rate)
         print(f"wrote {options.gif}: {counted(shown, 'picture')}, {_kilobytes(options.gif)}")
-    for _ in moments:  # advances the session to the end, unless the animation has done so
+    for _ in moments:  # without an animation, this loop plays the time steps
         pass
     if options.gif and not is_animation(options):
         gif.write_png(options.gif, _picture(controller, options))
@@ -71,16 +70,17 @@ def draw_files(
 
 
 def _count(options: argparse.Namespace) -> int:
-    """Return the number of time steps to play, including the current one, for all files."""
+    """Return for how many time steps the session is played; the current one is the first."""
     if is_animation(options) or options.html:
         return options.frames or (GIF_FRAMES if is_animation(options) else replay.FRAMES)
     return 1 + (options.frames or 0)
 
 
 def _moments(advance: Callable[[], bool], count: int) -> Iterator[None]:
-    """Advance the session over `count` time steps; yield at each one, first at the current one.
+    """Advance the session over `count` time steps, the first of which is the current one.
 
-    Reports progress on stderr if stderr is a terminal.
+    Yields once at each time step. Stops early if `advance` returns False. Reports progress on
+    stderr if stderr is a terminal.
     """
     due = time.monotonic() + LONG
     for i in range(count):

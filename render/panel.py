@@ -23,8 +23,7 @@ from .session import Session, action_name, board_moment, policy_output
 
 WIDTH, TALLEST = 312, 1200  # width and maximum height of a column of the panel, in points
 FOOTER = 48  # height of the hint at the bottom of the panel, in points
-# Tolerance in points: the blocks of a column may be this much higher than the column, because
-# heights are rounded.
+# Length in points by which the blocks of a column may exceed its height: heights are rounded.
 ROUNDING = 1
 VIEW = 144  # maximum height of the agent's view, in points
 MOST_ACTIONS = 8  # maximum number of actions whose probabilities are shown
@@ -33,17 +32,17 @@ MOST_ACTIONS = 8  # maximum number of actions whose probabilities are shown
 def heights(controller: Controller) -> tuple[float, ...]:
     """Return the heights of the panel's blocks, in points.
 
-    A block is a group of lines that stays in one column. Heights are computed only once per
-    controller, so that all frames of an animation have the same layout.
+    A block is a group of lines that is not split between columns. Heights are computed once per
+    controller and cached, so that all frames of an animation have the same layout.
     """
     return _heights(controller, controller.is_wall)
 
 
 @functools.lru_cache(maxsize=8)
 def _heights(controller: Controller, is_wall: bool) -> tuple[float, ...]:
-    """Compute the result of `heights` and cache it.
+    """Compute the result of `heights`, and cache it for each pair of arguments.
 
-    `is_wall` is a key of the cache: the panel of all environments differs from that of one.
+    `is_wall` is an argument because the panel for all environments has other blocks than for one.
     """
     pygame.font.init()
     _, ends = _column(controller, 1.0)
@@ -51,10 +50,10 @@ def _heights(controller: Controller, is_wall: bool) -> tuple[float, ...]:
 
 
 def columns(blocks: Sequence[float], room: float) -> tuple[tuple[int, float], ...]:
-    """Return pairs (column index, top in points) that place blocks in columns of height `room`.
+    """Return (column index, y in points) for each block, with blocks stacked in columns.
 
-    blocks: heights of the blocks. A block that does not fit below the previous block starts a new
-    column.
+    blocks: heights of the blocks. room: height of a column. A block that does not fit below the
+        previous block starts a new column.
     """
     places, column, top = [], 0, 0.0
     for block in blocks:
@@ -177,8 +176,8 @@ def _view(pen: Pen, controller: Controller) -> None:
     board = slice(controller.selected, controller.selected + 1)
     picture = paint(jax.tree.map(lambda leaf: leaf[board], session.now.state))[0]
     pen.canvas.blit(surface_of(picture), (pen.left, pen.top))
-    # Tiles have a whole number of pixels, so the picture's height in points varies with the scale.
-    # A space of at least VIEW points keeps the layout the same at every scale.
+    # The picture's height in points varies with the scale, because tiles have a whole number of
+    # pixels. Reserving at least VIEW points keeps the layout the same at every scale.
     pen.space(max(VIEW, pen.canvas.points(picture.shape[0])) + 8)
 
 
@@ -221,7 +220,7 @@ def _oracle(pen: Pen, controller: Controller) -> None:
 
 
 def _shortened(pen: Pen, words: str, width: float) -> str:
-    """Return a text cut after the last word that fits into `width` points, followed by dots."""
+    """Return the text, or as many of its words as fit into `width` points, followed by ` ...`."""
     if pen.canvas.width(words, 15) <= width:
         return words
     while words and pen.canvas.width(f"{words} ...", 15) > width:
@@ -232,7 +231,8 @@ def _shortened(pen: Pen, words: str, width: float) -> str:
 def end_colour(session: Session, board: int) -> RGB | None:
     """Return the colour of the frame around an environment whose episode has ended, else None.
 
-    Green marks a success or a positive last reward, red another termination, yellow a truncation.
+    Yellow: truncation. Green: termination with success or a positive last reward. Red: any other
+    termination.
     """
     if bool(session.now.truncated[board]):
         return CUT

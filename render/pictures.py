@@ -59,7 +59,7 @@ class Renderer(types.ModuleType):
         return picture.view(png.Picture)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how to pickle this module: by its name, as `cloudpickle` pickles other modules."""
+        """Pickle this module by its name, as `cloudpickle` pickles ordinary modules."""
         return importlib.import_module, (self.__name__,)
 
 
@@ -97,9 +97,9 @@ def animate(
     """Animate a sequence of states at `fps` states per second.
 
     `states` is a sequence of states, or one state whose leaves have time as their first axis, as
-    `jax.lax.scan` returns it. Of batched states (from `make_vec`, or with a second axis), the first
-    `boards` environments are drawn side by side. `tile_size` and `params` are the same as for
-    `jaxenvs.render`.
+    `jax.lax.scan` returns it. States may be batched: states of `make_vec`, or leaves with
+    environments as their second axis. Of a batch, the first `boards` environments are drawn side by
+    side. `tile_size` and `params` are the same as for `jaxenvs.render`.
 
     Without a path, returns an `Animation`, which notebooks display as a GIF. With a path, writes an
     animation (.gif, .mp4, .webm) or a replay for the browser (.html) and returns the path.
@@ -193,7 +193,7 @@ class StateSequence(NamedTuple):
         tile_size = tile_size or frames.wall_tile_size(self.env, self.boards)
         paint = frames.board_painter(self.env, tile_size)
         columns, boards = frames.wall_columns(self.boards), self.boards
-        # `rows` is passed to `reshape`, because -1 cannot be inferred for leaves without elements.
+        # The number of rows cannot be -1: `reshape` cannot infer it for a leaf without elements.
         rows = len(self) * boards
         flat = jax.tree.map(lambda leaf: leaf.reshape(rows, *leaf.shape[2:]), self.states)
         together = 1 if len(self) == 1 else AT_ONCE
@@ -205,23 +205,24 @@ class StateSequence(NamedTuple):
                 yield frames.mosaic(wall, columns)
 
     def begins(self) -> np.ndarray:
-        """Return whether an episode begins at each time step, bool (times, environments).
+        """Return a mask of the time steps at which an episode begins, bool (times, environments).
 
-        An episode begins at the first time step, and where `time` did not increase.
+        True at the first time step, and where the state's `time` is not greater than before.
         """
         clock = self.states.time
         return np.concatenate([np.ones_like(clock[:1], np.bool_), clock[1:] <= clock[:-1]])
 
     def pauses(self) -> list[bool]:
-        """Return a bool for each time step: whether the animation shows this time step for longer.
+        """Return for each time step whether it is shown for at least `END_PAUSE` seconds.
 
-        True for the last time step and, if only one environment is drawn, where an episode ends.
+        True for the last time step and, if only one environment is drawn, for the last of each
+        episode.
         """
         begins = self.begins()[1:, 0] if self.boards == 1 else np.zeros(len(self) - 1, np.bool_)
         return [*begins.tolist(), True]
 
     def moments(self) -> Iterator[Any]:
-        """Yield each time step as a `Moment` for a replay; unknown fields are NaN, False or 0."""
+        """Yield a `Moment` per time step; fields unknown from the states are NaN, False or 0."""
         from .session import NO_ACTION, Moment
 
         boards = self.boards
@@ -297,7 +298,7 @@ def _inner(state: Any) -> Any:
 
 
 def _stacked(states: list[Any], like: Any) -> Any:
-    """Stack states along a new first axis; check each one, so that errors name the bad state."""
+    """Stack states along a new first axis; an error names the first state that differs."""
     if not states:
         raise ValueError("animate: no states to draw")
     states = [_on_host(state, like, "animate") for state in jax.device_get(states)]
@@ -316,7 +317,8 @@ def _stacked(states: list[Any], like: Any) -> Any:
 def _on_host(states: Any, like: Any, where: str) -> Any:
     """Return the states with NumPy leaves.
 
-    like: a single state. Raises `TypeError` if the states have another pytree structure.
+    like: state of a single environment; raises `TypeError` if `states` has another pytree
+        structure.
     """
     if jax.tree.structure(states) != jax.tree.structure(like):
         checks.state_of(states, like, where)  # raises `TypeError` for another structure
@@ -324,9 +326,9 @@ def _on_host(states: Any, like: Any, where: str) -> Any:
 
 
 def _axes(states: Any, like: Any, where: str) -> int:
-    """Return the number of leading axes that the leaves have and a single state lacks.
+    """Return the number of axes that the leaves have in front of those of `like`, a single state.
 
-    Raises `TypeError` if the leading axes differ between leaves.
+    Raises `TypeError` if the additional axes differ between leaves.
     """
     leaves, shapes = jax.tree.leaves(states), jax.tree.leaves(like)
     axes = max(0, np.ndim(leaves[0]) - len(shapes[0].shape)) if leaves and shapes else 0
@@ -340,6 +342,6 @@ def _axes(states: Any, like: Any, where: str) -> int:
 
 
 def _padded(rows: np.ndarray, count: int) -> np.ndarray:
-    """Pad to `count` rows, the number for which drawing is compiled, by repeating the last row."""
+    """Pad to `count` rows by repeating the last row; drawing is compiled for this batch size."""
     short = count - len(rows)
     return np.concatenate([rows, np.repeat(rows[-1:], short, axis=0)]) if short else rows

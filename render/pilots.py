@@ -31,7 +31,8 @@ class Pilot:
     greedy: bool = False  # whether to take the most likely action instead of sampling
     # Function that returns the recurrent state of the policy at the start of an episode.
     begin: Callable[[], Any] = tuple
-    # `Policy.decide`, if a search chooses the actions; None: actions depend only on the outputs.
+    # `Policy.decide`, which runs the search that chooses the actions; None: the network's outputs
+    # determine the distribution of the actions.
     decide: Callable[..., tuple[Any, Array]] | None = None
 
     @property
@@ -42,9 +43,8 @@ class Pilot:
     def predict(self, env: Env, state: Any, params: Any, memory: Any) -> tuple[Any, Array, Array]:
         """Apply the network to the observation of a state.
 
-        `memory` is the recurrent state before this observation. Returns the recurrent state after
-        this observation, the policy outputs (logits if actions are discrete), and the value of the
-        state.
+        `memory` is the policy's recurrent state. Returns the updated recurrent state, the policy
+        outputs (logits if actions are discrete), and the value of the state.
         """
         has_mask = isinstance(env.action_space, Discrete)
         mask = env.action_mask(state, params) if has_mask else None
@@ -76,7 +76,7 @@ RANDOM = Pilot("random", _indifferent)
 def of_policy(policy: Any, greedy: bool = False) -> Pilot:
     """Return a trained policy (of baselines/core/policy.py) as a `Pilot`.
 
-    If a search chooses the actions, `predict` still returns the outputs of the policy's network.
+    `predict` returns the outputs of the policy's network, even if a search chooses the actions.
     """
     search = getattr(policy, "search", None)
     name = f"search ({search.simulations})" if search else "policy"

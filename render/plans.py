@@ -1,7 +1,7 @@
-"""Shortest plans for viewers: a solver in a thread of its own, so that no window waits for it.
+"""Shortest plans for viewers, from a solver in a background thread, so that no window waits.
 
-A question is a level or state to solve. At most one question waits; a newer question replaces it.
-Answers are stored under the key of their question.
+A question is a level or state to solve. While the solver works, only the newest question waits; it
+replaces an older waiting one. Answers are stored under the key of their question.
 """
 
 import collections
@@ -53,9 +53,9 @@ class Answer(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def no_solver(env: Env, states: bool = False) -> str:
-    """Return why the solver cannot find shortest plans for an environment; "" if it can.
+    """Return why the solver cannot find shortest plans in an environment; "" if it can.
 
-    states: whether plans from any state are needed, not only plans from levels.
+    states: whether plans must be found from any state, not only from the starts of levels.
     """
     try:
         levels.check_solver(env, states)
@@ -69,7 +69,7 @@ def _sentence(error: Exception) -> str:
 
 
 def solved(env: Env, level: Any) -> Answer:
-    """Solve a level or a state; if that is impossible, `problem` in the answer gives the reason."""
+    """Solve a level or a state; if that is impossible, the answer's `problem` is the reason."""
     if problem := no_solver(env):
         return Answer(problem=problem)
     try:
@@ -82,9 +82,10 @@ def solved(env: Env, level: Any) -> Answer:
 
 
 class Planner:
-    """Solves levels in a thread of its own; `tick` fetches answers and never blocks.
+    """Solves levels in a background thread; `tick` fetches answers without waiting.
 
-    waits: whether `ask` waits until the level is solved, as pictures in files require.
+    waits: whether `ask` itself solves the level before it returns; pictures written to files need
+        this.
     """
 
     def __init__(self, solve: Callable[[Env, Any], Answer] = solved, waits: bool = False) -> None:
@@ -92,7 +93,7 @@ class Planner:
         self._answers: collections.OrderedDict[Hashable, Answer] = collections.OrderedDict()
         self._wanted: tuple[Hashable, Env, Any] | None = None
         self._running: tuple[Hashable, Env] | None = None
-        # Environments that were solved once, so that their solver is compiled.
+        # Environments that a search has finished for: their next search needs no compilation.
         self._compiled: set[Env] = set()
         self._background: Background[Answer] = Background()
 
@@ -102,10 +103,7 @@ class Planner:
         return self._running is not None or self._wanted is not None
 
     def ask(self, key: Hashable, env: Env, level: Any) -> None:
-        """Request the answer for `level`; `key` identifies the request.
-
-        Replaces the request that waits.
-        """
+        """Request the answer for `level`, stored under `key`; discard the waiting request."""
         if key in self._answers or (self._running and self._running[0] == key):
             self._wanted = None
             return
@@ -125,7 +123,7 @@ class Planner:
         return self._answers.get(key)
 
     def status(self, key: Hashable) -> str:
-        """Return the answer for `key` in words, or else the state of the search ("" if idle)."""
+        """Return the answer for `key` in words, else what the solver does ("" if idle)."""
         found = self._answers.get(key)
         if found is not None:
             return found.words

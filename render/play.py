@@ -91,9 +91,9 @@ def _controller(env: Env, options: argparse.Namespace) -> Controller:
 
 
 def _moves(controller: Controller, keys: str | None) -> Callable[[], bool]:
-    """Return a function that takes the next step of a session, and returns False at the end.
+    """Return a function that advances the session by one step; it returns False at the end.
 
-    Each step presses the next key of `keys`, or takes a random action if `keys` is None.
+    A step presses the next key of `keys`. If `keys` is None, a step lets the random policy act.
     """
     if keys is None:
         return controller.session.forward

@@ -1,8 +1,8 @@
 """Writer of replays. A replay is one HTML file with a player, for any browser, even offline.
 
-Each frame is cut into square tiles. Each different tile is stored once, as a sprite of an image
-(the atlas), and a frame is stored as indices of sprites. A replay is therefore pixel-exact for
-every environment; an environment that does not draw tiles only needs more sprites.
+Each frame is cut into square tiles. Equal tiles are stored once, as a sprite in an image (the
+atlas), and a frame is an array of sprite indices. Replays are therefore pixel-exact; an environment
+whose pictures do not consist of tiles only needs more sprites.
 """
 
 import base64
@@ -29,8 +29,7 @@ from .session import NO_ACTION, Moment, Session, action_name, board_moment, boar
 ACROSS = 64  # number of sprites in a row of the atlas
 WIDTH = 560  # default length of the longer side of the picture of an environment, in pixels
 FRAMES = 1000  # default number of time steps in a replay
-# Text that the player shows instead of "terminated" or "truncated" if the replay ends before the
-# episode does.
+# Text that the player shows as the end of an episode that the replay does not contain completely.
 NO_END = "cut here"
 
 
@@ -145,10 +144,10 @@ class ReplayWriter:
         return len(shown["episodes"])
 
     def _action(self, moment: Moment, board: int) -> int:
-        """Return the index of the action of environment `board` in the replay's list of names.
+        """Return the latest action of board `board` as an index into the replay's action names.
 
-        An action that is not discrete is appended to the list at its first use. Returns `NO_ACTION`
-        at the start of an episode.
+        Returns `NO_ACTION` at the start of an episode. If actions are not discrete, an action's
+        name is appended at the action's first use.
         """
         number = int(moment.action[board])
         if number == NO_ACTION or not jax.tree.leaves(moment.taken):
@@ -167,9 +166,10 @@ class ReplayWriter:
     def _cut(
         self, picture: UInt8[np.ndarray, "height width 3"]
     ) -> tuple[UInt32[np.ndarray, " cells"], tuple[int, int]]:
-        """Cut a picture into tiles; add to the atlas the tiles that it does not contain yet.
+        """Cut a picture into tiles, and add the tiles that are new to the atlas.
 
-        Returns the tiles' sprite indices, and the picture's rows and columns of tiles.
+        Returns the sprite index of each tile, and the picture's numbers of rows and columns of
+        tiles.
         """
         size = self._size
         rows, columns = (-(-length // size) for length in picture.shape[:2])
@@ -183,7 +183,8 @@ class ReplayWriter:
     def _episodes(self) -> list[dict[str, Any]]:
         """Return the episodes of all environments in the format of the replay's player.
 
-        Episodes are ordered by environment; each one contains the index of its first frame.
+        Episodes are ordered by environment. The entry `first` of an episode is the index of its
+        first frame.
         """
         episodes: list[dict[str, Any]] = []
         first = 0
@@ -229,8 +230,7 @@ def of_policy(policy: Any, path: str | os.PathLike[str], count: int = FRAMES) ->
 def _episode(name: str, first: int, moments: list[Any]) -> dict[str, Any]:
     """Return an episode in the format that the replay's player reads.
 
-    first: index of the episode's first frame. moments: entries of `Recording.moments`; the first
-    one has no action.
+    first: index of the episode's first frame. moments: one entry of `Recording.moments` per frame.
     """
     actions, rewards, returns, terminated, truncated, _ = zip(*moments, strict=True)
     end = "terminated" if terminated[-1] else "truncated" if truncated[-1] else NO_END
@@ -257,8 +257,7 @@ def _packed(tiles: list[np.ndarray]) -> str:
     Stores differences between successive frames, so that unchanged tiles take almost no space.
     """
     numbers = np.stack(tiles) if tiles else np.zeros((0, 0), np.uint32)
-    # The numbers are unsigned. A negative difference wraps modulo 2**32; the sum of differences in
-    # the player wraps back.
+    # Negative differences of uint32 wrap modulo 2**32; the player's sums wrap in the same way.
     numbers[1:] -= numbers[:-1].copy()
     return base64.b64encode(zlib.compress(numbers.astype("<u4").tobytes(), 9)).decode("ascii")
 

@@ -1,7 +1,7 @@
 """Layout and drawing of a whole session, for the window and for screenshots.
 
-The board, or the wall (a grid of several boards), is on the left; the panel with facts is on the
-right, or below the boards; the history bar is at the bottom. No display is needed.
+The board, or the wall (a grid of all boards), is on the left. The panel with facts is on its right,
+or below it. The history bar is at the bottom. The module needs no display.
 """
 
 import math
@@ -21,20 +21,19 @@ from .panel import end_colour
 from .pen import MARGIN
 from .session import Session
 
-# Sizes in points: height of the history bar, height of the label below each picture of a board,
-# width of the list of keys (the help).
+# Lengths in points: height of the history bar, height of the label below the picture of a board,
+# width of the help (the list of keys).
 BAR_HEIGHT, LABEL_HEIGHT, HELP_WIDTH = 46, 18, 430
-# Distance, in points, between the pictures (with their labels) of the environments, if all
-# environments are shown.
+# Distance, in points, between the pictures of the boards, if all boards are shown.
 GAP = 8
 LARGEST_TILE = 96  # largest side of a grid cell, in points
 # Scales of text and distances, in pixels per point; `layout` chooses one of them.
 SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)
 # Window size, in pixels, for which scale 1 is designed. Scale 2 needs twice the width and height.
 DESIGNED = (880, 620)
-# Rules for the scale. A smaller scale must enlarge the boards by a factor of more than GROWTH.
-# Scales below SHRINK times the largest scale are tried only while the boards are smaller than
-# LEAST_BOARD times the shorter side of the window.
+# Rules by which `layout` prefers a large scale. A smaller scale must enlarge the boards by a factor
+# of more than GROWTH. If the boards already have LEAST_BOARD times the shorter side of the window,
+# scales below SHRINK times the largest scale are not tried.
 SHRINK, GROWTH = 0.8, 1.2
 LEAST_BOARD = 0.4
 MIN_SIZE = (560, 420)  # smallest width and height of a window, in pixels
@@ -68,9 +67,9 @@ class Layout(NamedTuple):
         return next((i for i, r in enumerate(self.boards) if r.collidepoint(position)), None)
 
     def place_at(self, controller: Controller, position: tuple[int, int]) -> Place | None:
-        """Return the place (row, column) in the picture at a position in the window, in pixels.
+        """Return the place (row, column) of the picture at a position in the window, in pixels.
 
-        Returns None outside the picture, or if the environment has no controls by pointing.
+        Returns None outside the picture, or if the environment's actions are not selected by place.
         """
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None or not board.collidepoint(position):
@@ -81,7 +80,8 @@ class Layout(NamedTuple):
     def rect_of(self, controller: Controller, place: Place) -> pygame.Rect:
         """Return the rectangle of a place (row, column) of the picture, in pixels of the window.
 
-        Returns the rectangle of the whole picture if the environment has no controls by pointing.
+        Returns the rectangle of the whole picture if the environment's actions are not selected by
+        place.
         """
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None:
@@ -99,7 +99,7 @@ class Layout(NamedTuple):
 
 
 def opening_size(display: tuple[int, int]) -> tuple[int, int]:
-    """Return the size of a new window (pixels): most of a small display, half of a large one."""
+    """Return the size of a new window, in pixels: 75 % of the display's height, within limits."""
     width, height = display
     down = min(max(round(height * 0.75), MIN_SIZE[1], 640), height - 72)
     return min(round(down * 1.45), width), max(1, down)
@@ -108,7 +108,8 @@ def opening_size(display: tuple[int, int]) -> tuple[int, int]:
 def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[int, int]:
     """Return the window size, in pixels, that fits boards with tiles of `tile_size` pixels.
 
-    If `tile_size` is None, it is chosen so that the boards fit into `DEFAULT_BOARD` pixels.
+    None for `tile_size` selects the largest tile size at which all boards together fit into
+    `DEFAULT_BOARD` x `DEFAULT_BOARD` pixels.
     """
     session, shape = controller.session, _shape(controller)
     rows, columns = shape
@@ -130,8 +131,8 @@ def layout(controller: Controller, size: tuple[int, int], ratio: float = 1.0) ->
 
     ratio: pixels per unit of length on the desktop; text is larger in proportion.
 
-    The panel is to the right of the boards, in one or more columns, or below the boards. A smaller
-    scale, and so smaller text, is used if the panel would not fit or boards would be tiny.
+    The panel is to the right of the boards, in one or more columns, or below the boards. The scale,
+    and so the text, is made smaller if the panel does not fit or the boards would be tiny.
     """
     largest = min(length / designed for length, designed in zip(size, DESIGNED, strict=True))
     scales = [ratio * scale for scale in SCALES if scale <= max(1.0, largest / ratio)]
@@ -173,9 +174,9 @@ def _fits(blocks: Sequence[float], room: float, columns: int) -> bool:
 
 
 def _rooms(blocks: Sequence[float]) -> list[float]:
-    """Return the heights of the panel's columns that `layout` has to try, in ascending order.
+    """Return the possible heights of a column of the panel, in ascending order.
 
-    A column contains consecutive blocks, so its height is the sum of the heights of these blocks.
+    A column contains consecutive blocks, so each height is the sum of the heights of such blocks.
     """
     sums = {sum(blocks[i:j]) for i in range(len(blocks)) for j in range(i + 1, len(blocks) + 1)}
     return sorted(sums)
@@ -192,8 +193,7 @@ def _below(size: tuple[int, int], scale: float, tall: float) -> tuple[pygame.Rec
     """Return the rectangles of the boards and of a panel of height `tall` (points) below them."""
     width, height = size
     high = height - round(BAR_HEIGHT * scale)
-    # The height is rounded up. If the area were a fraction of a pixel too low, the last block of
-    # the panel would not fit into it.
+    # Round up: an area that is a fraction of a pixel too low would not fit the panel's last block.
     low = math.ceil(tall * scale)
     return pygame.Rect(0, 0, width, high - low), pygame.Rect(0, high - low, width, low)
 
@@ -239,8 +239,8 @@ def _placed(
 def _shape(controller: Controller) -> tuple[int, int]:
     """Return the number of rows and of columns of tiles in the picture of an environment.
 
-    Some pictures have rows at the bottom that show facts, such as an inventory. These rows are
-    omitted if a single environment is shown, because the panel then shows the facts.
+    The bottom rows of some pictures show facts, such as an inventory. If a single environment is
+    shown, these rows are not counted, because the panel shows the facts.
     """
     rows, columns = drawing.board_shape(controller.session.env)
     return rows - (controller.session.env.status_rows if controller.zoomed else 0), columns
@@ -304,10 +304,9 @@ def _draw_wall(canvas: Canvas, controller: Controller, where: Layout) -> None:
 
 
 def _draw_carried(canvas: Canvas, session: Session, i: int, at: tuple[float, float]) -> None:
-    """Draw icons, such as of the carried object, below the picture of environment `i`.
+    """Draw the icons of facts, such as the carried object, below the picture of environment `i`.
 
-    Draws the icon of each fact of kind "icon". Draws nothing if the picture itself has rows for
-    facts.
+    Draws nothing if the picture has its own rows for facts.
     """
     env = session.env
     if env.status_rows:

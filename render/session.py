@@ -1,9 +1,9 @@
-"""A session of play: a history of time steps that can be rewound and continued; needs no display.
+"""A session of play: a history of time steps that can be rewound and continued.
 
-A session runs one or more environments, called boards. The random numbers of a step depend only on
-the seed, the board and the step's index in the history. The random numbers of a level depend only
-on the seed, the board and the episode number. The same commands thus give the same history, and a
-person who goes back and repeats actions gets the same outcomes.
+A session runs one or more environments, called boards, and needs no display. The random key of a
+step depends only on the seed, the board and the step's index in the history. The random key of a
+level depends only on the seed, the board and the episode number. So the same commands give the same
+history, and a person who goes back and repeats the actions gets the same outcomes.
 """
 
 import functools
@@ -23,32 +23,33 @@ from jaxenvs.core.vector import over_rows
 
 from .pilots import RANDOM, Pilot
 
-# Commands to one of the session's environments, in addition to the actions 0, 1, ...: take the
-# action of the policy; start the next episode.
+# Commands to a board other than the actions 0, 1, ...: BY_PILOT takes the action of the policy, and
+# NEW_LEVEL starts the next episode.
 BY_PILOT, NEW_LEVEL = -1, -2
 NO_ACTION = -1  # `Moment.action` at the first state of an episode: no action led there
-# `Moment.action` after an action that the policy chose from an action space that is not discrete.
+# `Moment.action` if the policy drew the action from a space that is not discrete; `Moment.taken` is
+# then the action.
 UNNAMED = -2
 SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # speeds that a person can choose, in steps per second
 END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
-# Bounds of the history: time steps that are always kept, maximum number of time steps, and maximum
-# size in bytes. The oldest time steps are dropped first.
+# Limits of the history. It keeps at least MIN_MOMENTS time steps. Beyond MAX_MOMENTS time steps or
+# MAX_BYTES bytes, the oldest time steps are dropped.
 MIN_MOMENTS, MAX_MOMENTS, MAX_BYTES = 100, 20_000, 64 * 2**20
 
 
 class Moment(NamedTuple):
     """One time step of a session's history.
 
-    Arrays have a leading axis of boards (the session's environments), except under `vmap` and in
-    the time step of a single board.
+    Arrays have a leading axis of boards (the session's environments). This axis is missing inside
+    `vmap`, and in the result of `board_moment`.
     """
 
     state: Any
     # Index into `controls.actions` of the action that led to this state.
     # NO_ACTION at the first state of an episode.
     action: Int32[Array, "*boards"]
-    # The action that led to this state, as an element of the action space. () if actions are
-    # discrete; `action` then suffices.
+    # The action that led to this state, as an element of the action space. If actions are discrete,
+    # () is stored, because `action` contains the action.
     taken: Any
     reward: Float32[Array, "*boards"]  # reward of the action that led to this state
     terminated: Bool[Array, "*boards"]
@@ -61,8 +62,7 @@ class Moment(NamedTuple):
     # Sum of the returns of the finished episodes; the current episode is not included.
     total: Float32[Array, "*boards"]
     earned: Bool[Array, "*boards achievements"]  # mask of achievements earned this episode
-    # Recurrent state of the policy, after the earlier observations and before it observes this
-    # state.
+    # Recurrent state of the policy before it observes this state.
     memory: Any
 
     @property
@@ -72,10 +72,10 @@ class Moment(NamedTuple):
 
 
 class Session:
-    """A history of time steps (`Moment`) with a cursor, which is the time step that is shown.
+    """A history of time steps (`Moment`); `cursor` is the index of the displayed time step, `now`.
 
-    `now` is the time step at the cursor. A session has one or more boards, which are environments
-    shown side by side. All boards share the history: an action on one board steps every board.
+    A session has one or more boards, which are environments shown side by side. All boards share
+    the history: an action on one board steps every board.
     """
 
     def __init__(
@@ -141,10 +141,10 @@ class Session:
         self._waited = 0.0
 
     def forward(self) -> bool:
-        """Show the next time step of the history.
+        """Show the next time step of the history; at the newest one, let the policy act first.
 
-        If the newest time step is shown already, the policy first acts in all environments. If a
-        person chooses the actions, returns False instead, because there is no next time step.
+        Returns False at the newest time step if a person chooses the actions, because the policy
+        does not act then.
         """
         if not self.at_end:
             self.cursor += 1
@@ -164,7 +164,7 @@ class Session:
             self._waited -= self.delay
             self.forward()
             moved = True
-            if self._waited > 1.0:  # the machine is too slow: skip the time that was lost
+            if self._waited > 1.0:  # a slow machine: skip the missed steps
                 self._waited = 0.0
         return moved
 
@@ -177,10 +177,10 @@ class Session:
     # Methods for actions and other commands.
 
     def act(self, action: int, board: int = 0) -> bool:
-        """Take a person's action in environment `board`; the policy acts in the other ones.
+        """Take a person's action in environment `board`; in all others, the policy acts.
 
-        Discards the history after the time step that is shown. Returns False, without acting, if
-        the episode of `board` has ended.
+        Discards the history after the displayed time step. If the episode of `board` has ended,
+        does nothing and returns False.
         """
         if self.is_over(board):
             return False
@@ -191,16 +191,16 @@ class Session:
         return True
 
     def new_level(self, board: int | None = None) -> None:
-        """Start the next episode in all environments; if `board` is given, only in this one.
+        """Start the next episode in environment `board`; None starts it in all environments.
 
-        With `board`, the policy acts in the other environments.
+        If `board` is not None, the policy acts in the other environments.
         """
         commands = np.full(self.boards, NEW_LEVEL if board is None else BY_PILOT, np.int32)
         commands[0 if board is None else board] = NEW_LEVEL
         self._append(commands)
 
     def toggle_pause(self) -> None:
-        """Pause or continue automatic play; after a person took over, let the policy continue."""
+        """Pause or continue automatic play; after actions of a person, let the policy act again."""
         self.paused = False if self.human else not self.paused
         self.human = False
         self._waited = 0.0
@@ -217,9 +217,10 @@ class Session:
         self._after(np.full(self.boards, BY_PILOT, np.int32))
 
     def _append(self, commands: np.ndarray) -> None:
-        """Step all environments from `now`; the new time step replaces the history after `now`.
+        """Step all environments from `now`, and append the new time step to the history.
 
-        commands: int32 (boards,), an action, `BY_PILOT` or `NEW_LEVEL` for each environment.
+        Discards the history after `now`. commands: int32 (boards,); an action, `BY_PILOT` or
+        `NEW_LEVEL` for each environment.
         """
         del self.history[self.cursor + 1 :]
         self.history.append(self._after(commands))
@@ -247,7 +248,7 @@ class Session:
 
 
 def _capacity(moment: Moment, history_bytes: int) -> int:
-    """Return how many time steps with arrays of the size of `moment` the history may hold."""
+    """Return the capacity of the history in time steps, if all are as large as `moment`."""
     size = sum(leaf.nbytes + 128 for leaf in jax.tree.leaves(moment))
     return int(max(MIN_MOMENTS, min(MAX_MOMENTS, history_bytes // size)))
 
@@ -258,10 +259,9 @@ def board_moment(moment: Moment, board: int) -> Moment:
 
 
 def taken(moment: Moment) -> Any:
-    """Return the action that led to a time step, as an argument for `env.step`.
+    """Return the action that led to a time step of a single environment, for use in `env.step`.
 
-    `moment` is the time step of a single environment. Returns `NO_ACTION` at the start of an
-    episode.
+    Returns `NO_ACTION` at the start of an episode.
     """
     is_number = moment.action == NO_ACTION or not jax.tree.leaves(moment.taken)
     return int(moment.action) if is_number else moment.taken
@@ -280,7 +280,7 @@ def action_name(env: Env, moment: Moment) -> str:
 
 
 def board_state(moment: Moment, board: int) -> Any:
-    """Return the state of environment `board` at a time step of all environments, as JAX arrays.
+    """Return the state of environment `board`, as JAX arrays, from a time step of all environments.
 
     Uses `device_put`, because `jnp.asarray` would compile a program for each shape.
     """
@@ -288,7 +288,7 @@ def board_state(moment: Moment, board: int) -> Any:
 
 
 def _to_host(moment: Moment) -> Moment:
-    # Copy the arrays. Views would keep the buffers of JAX, which take ten times more memory.
+    # Copy the arrays: views would keep the buffers of JAX alive, which take ten times more memory.
     return jax.tree.map(np.array, jax.device_get(moment))
 
 
@@ -298,8 +298,8 @@ def _compiled(
 ) -> tuple[Callable[..., Moment], Callable[..., Moment]]:
     """Return two compiled functions: `first` resets all environments, `advance` steps them.
 
-    Each returns a time step of all environments. Arguments of `first`: (keys, episode numbers,
-    level). Arguments of `advance`: (keys, previous time step, its index in the history, commands).
+    `first` takes (keys, episode numbers, level). `advance` takes (keys, previous time step, its
+    index in the history, commands). Each returns a time step of all environments.
     """
     params = env.default_params
 
@@ -360,9 +360,9 @@ def _compiled(
 
 
 def _commanded(env: Env, drawn: Any, command: Array) -> tuple[Int32[Array, ""], Any]:
-    """Return the index of the action to take, and the action itself if actions are not discrete.
+    """Return (index of the action to take, the action); the action is () if actions are discrete.
 
-    The command is an action's index, or `BY_PILOT` to take `drawn`, the action of the policy.
+    command: index of the action, or `BY_PILOT` to take `drawn`, which the policy has drawn.
     """
     by_pilot = command == BY_PILOT
     if isinstance(env.action_space, Discrete):
@@ -390,10 +390,9 @@ def _predict(env: Env, pilot: Pilot) -> Callable[[Any, Any], tuple[Array, Array]
 
 
 def policy_output(session: Session, board: int) -> tuple[np.ndarray, float]:
-    """Return the policy's action probabilities and value for environment `board`.
+    """Return the policy's action probabilities and value in the displayed state of `board`.
 
-    Both are for the displayed state. If actions are not discrete, returns the most likely action
-    instead of probabilities.
+    If actions are not discrete, returns the most likely action instead of probabilities.
     """
     memory = jax.tree.map(lambda leaf: leaf[board], session.now.memory)
     predict = _predict(session.env, session.pilot)

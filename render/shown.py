@@ -1,6 +1,6 @@
-"""`Shown`, the base class of everything that the window and the web pages can show.
+"""`Shown`, the base class of the viewers that the window and the web pages can show.
 
-A `Pointer` passes the positions of one mouse or finger on to a viewer. Needs no display.
+A `Pointer` passes the events of one mouse or finger to a viewer. The module needs no display.
 """
 
 from abc import ABC, abstractmethod
@@ -13,7 +13,7 @@ import pygame
 LEFT_BUTTON, MIDDLE_BUTTON, RIGHT_BUTTON = 1, 2, 3  # numbers of the mouse's buttons
 PRESS = "press"  # name of the command that presses a key
 CTRL = "ctrl "  # prefix of the names of keys that are pressed together with Ctrl
-QUIT = "quit"  # name of the key that stands for closing a window with unsaved changes
+QUIT = "quit"  # name of the key that asks to close an editor with unsaved changes
 Size = tuple[int, int]  # (width, height), or a position (x, y), in pixels
 
 
@@ -27,8 +27,8 @@ class Shown(ABC):
     def __init__(self) -> None:
         self.is_saving = False  # whether a file is being written
         self.saved: Path | None = None  # saved file that a web page can download
-        # Function that is called with the name and the arguments of each command before the command
-        # runs, to write a journal.
+        # Called with the name and the arguments of each command, before it runs; writes the
+        # journal.
         self.note: Callable[..., None] = lambda *command: None
 
     def keep(self, note: Callable[..., None]) -> None:
@@ -90,8 +90,8 @@ class Shown(ABC):
     def about(self) -> dict[str, Any]:
         """Return facts for a page: title, position in words, notice, keys, name of a saved file.
 
-        An editor adds `typing`, the text typed so far or False if it asks for no text, and `edits`,
-        which is True if all mouse buttons are used.
+        An editor adds two facts: `typing` is the text typed so far, or False if no text is asked
+        for; `edits` is True if all mouse buttons are used.
         """
 
     @abstractmethod

@@ -67,7 +67,7 @@ class Plan(Pilot):
     def choose(
         self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
     ) -> tuple[Any, Int32[Array, ""]]:
-        """Return `memory` and the plan's action at `state.time`; after its end, its last action."""
+        """Return `memory` and action `state.time` of the plan; after its end, its last action."""
         at = jnp.minimum(state.time, len(self.actions) - 1)
         return memory, jnp.asarray(np.array(self.actions, np.int32))[at]
 
@@ -203,7 +203,7 @@ def _planner(puzzle: Puzzle, options: argparse.Namespace) -> Any:
 
 
 def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
-    """Solve --levels random levels with the model, and compare the solutions with optimal ones."""
+    """Solve N random levels (--levels N) with the model; compare the solutions with the optimum."""
     from jaxenvs.baselines.evaluation import heuristic
 
     refused = ("instance", "terminate", "watch", "gif", "html")
@@ -225,7 +225,7 @@ def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
 
 
 def _played(puzzle: Puzzle, level: PuzzleLevel, result: search.Result) -> tuple[bool, Any]:
-    """Play a plan of the learned model in the real puzzle.
+    """Play the plan that was found in a learned model of the puzzle in the puzzle itself.
 
     Returns whether the plan solves the puzzle, and the final board.
     """
@@ -296,9 +296,9 @@ def _search(
 
 
 def _seen(planner: Any, level: PuzzleLevel, options: argparse.Namespace) -> PuzzleLevel:
-    """Convert a level of the puzzle to the domain that the planner searches.
+    """Return a level as a level of the domain that the planner searches.
 
-    The domain is the puzzle itself, or a learned model of the puzzle.
+    The domain is the puzzle itself or a learned model of the puzzle, depending on the planner.
     """
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], level)
     seen = planner.levels(one, jax.random.key(options.seed or 0))

@@ -32,7 +32,7 @@ class Choice(NamedTuple):
 
 def play(session: Session, title: str) -> int:
     """Read commands and print their results until the input ends; return the exit code."""
-    # Print escape sequences instead of characters that the terminal's encoding lacks.
+    # Characters that the terminal's encoding lacks are printed as escape sequences.
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -104,7 +104,7 @@ def scene(session: Session) -> str:
 def _effects(session: Session) -> list[str]:
     """Return a line for each effect of the latest action, such as a rule that has fired.
 
-    Omits effects that the description of the state does not mention.
+    Only effects that the description of the state mentions are included.
     """
     known, facts = session.env.describe(session.state()), session.env.facts(session.state())
     values = (facts[i].value for i in session.effects().facts)
@@ -135,10 +135,11 @@ def legal(session: Session) -> list[int]:
 def chosen(
     line: str, names: Sequence[str], allowed: Sequence[int], other_names: Sequence[str] = ()
 ) -> Choice:
-    """Parse a line, in this order, as an action's name, a command, an index or the start of a name.
+    """Parse a line as an action or a command.
 
-    `names` are the names of the actions, `allowed` the indices of legal actions, `other_names`
-    alternative names of the actions.
+    Tries an action's name, a command, an action's index, and the start of an action's name, in this
+    order. `names` are the names of the actions, `other_names` alternative names, and `allowed` the
+    indices of the legal actions.
     """
     word = " ".join(line.lower().split())
     if word in COMMANDS and not (named(line, names) or named(line, other_names)):

@@ -11,9 +11,9 @@ from jaxenvs.core.env import Env
 
 from .session import NO_ACTION, Session, board_moment, board_state, taken
 
-# Duration in seconds of the animation of an action; it is shorter if the session plays faster.
+# Maximum duration, in seconds, of the animation of an action; fast automatic play shortens it.
 SECONDS = 0.24
-# Fractions of an action that are completed in the in-between pictures of a GIF.
+# Fractions of an action that are completed in the in-between pictures of files.
 FRACTIONS = (0.25, 0.5, 0.75)
 
 
@@ -39,9 +39,9 @@ def seconds(session: Session) -> float:
 def between(
     session: Session, board: int, fraction: float, tile_size: int
 ) -> UInt8[np.ndarray, "height width 3"] | None:
-    """Return a picture of the latest action at a fraction, 0 to 1, of its progress.
+    """Return the picture of the latest action when a fraction (0 to 1) of it is completed.
 
-    Returns None if the action is complete or has no in-between pictures.
+    Returns None if `fraction` is 1, or if the action has no in-between pictures.
     """
     if fraction >= 1 or not is_turn(session, board):
         return None

@@ -1,7 +1,7 @@
 """The viewer of a session, shared by the window and the web pages; needs no display.
 
-A `Viewer` applies keys, the mouse and the passing of time to the controller of a session, and saves
-GIFs.
+A `Viewer` passes keys, mouse events and the time that has passed to the controller of a session. It
+also saves GIFs.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,21 +19,21 @@ from .controls import Controller
 from .outputs import boards_picture, turning_pictures
 from .shown import CTRL, LEFT_BUTTON, PRESS, Pointer, Shown, Size
 
-# Maximum number of time steps that key G saves as a GIF; the displayed one is the last of them.
+# Maximum number of time steps in the GIF that key G saves; it ends with the displayed time step.
 SAVED_MOMENTS = 500
-# Pixels by which the area that reacts to clicks is wider and higher than the history bar.
+# Width and height, in pixels, by which the clickable area is larger than the history bar.
 NEAR_BAR = (20, 30)
 # Names of the viewer's commands in a journal, in addition to `PRESS`.
 PLACE, SCRUB, ZOOM, FORWARD = "place", "scrub", "zoom", "forward"
 
 
 class Viewer(Shown):
-    """Applies keys and the passing of time to the controller of a session."""
+    """Passes keys, mouse events and the passing of time to the controller of a session."""
 
     def __init__(self, controller: Controller) -> None:
         super().__init__()
         self.controller = controller
-        # Index of the time step that was displayed at the latest call of `_turn`.
+        # Index into the history of the time step that was displayed when `_turn` was last called.
         self.seen = controller.session.cursor
         controller.save = self._save
 
@@ -210,7 +210,7 @@ def _unused(folder: Path, title: str) -> Path:
 
 
 def _replay(controller: Controller, last: int) -> Iterator[tuple[np.ndarray, float]]:
-    """Yield pairs (picture, duration in seconds) of the history up to index `last`."""
+    """Yield pairs (picture, duration in seconds) for a GIF of the history up to index `last`."""
     session = controller.session
     for index in range(max(0, last + 1 - SAVED_MOMENTS), last + 1):
         session.cursor = index

@@ -14,7 +14,7 @@ ICON = 64  # side of the window's icon, in pixels
 
 
 def draw(surface: pygame.Surface, picture: pygame.Surface | None, word: str) -> None:
-    """Draw `word` and a spinner, in a corner over `picture` or, without one, in the centre."""
+    """Draw `word` and a spinner: in a corner of `picture`, or in the centre without a picture."""
     width, height = surface.get_size()
     canvas = Canvas(surface, max(0.7, min(width / 880, height / 620)))
     if picture is None:
@@ -51,8 +51,8 @@ def _draw_spinner(canvas: Canvas, middle: tuple[float, float], radius: float) ->
 def icon() -> pygame.Surface:
     """Return the icon of the window: the agent of a grid world in front of a goal."""
     big = pygame.Surface((4 * ICON, 4 * ICON), pygame.SRCALPHA)
-    # The icon is drawn four times larger and scaled down. A unit is an eighth of the large icon's
-    # side.
+    # The icon is drawn at four times its size, and then scaled down. A unit is an eighth of the
+    # large icon's side.
     unit = ICON // 2
     pygame.draw.rect(big, INK, big.get_rect(), border_radius=unit)
     for row in range(3):

@@ -1,8 +1,7 @@
 """The pygame window: passes keys, clicks and the passing of time on to a session.
 
-The main thread handles events and shows pictures. Everything that may compile (creating the
-session, stepping, drawing) runs in a background thread, so that the window opens at once and stays
-responsive.
+The main thread handles events and shows pictures. A background thread creates the session, steps
+and draws, because each of these may compile; so the window opens at once and stays responsive.
 """
 
 import functools
@@ -26,8 +25,8 @@ FRAMES_PER_SECOND = 60
 REPEAT_AFTER, REPEAT_EVERY = 300, 70  # delay and interval of repeats of a held key, in ms
 SAVING_TAKES = 60.0  # maximum time that `close` waits for a file being written, in seconds
 LONG = 0.15  # duration of a job, in seconds, after which the busy screen is shown
-# Longest time, in seconds, to wait for a job before events are handled again: PATIENCE before the
-# busy screen is shown, SPINNING while its spinner turns.
+# Maximum time, in seconds, to wait for a job before events are handled again. PATIENCE applies
+# before the busy screen is shown, SPINNING while it is shown.
 PATIENCE, SPINNING = 0.05, 1 / 15
 MAX_QUEUED = 100  # maximum number of events queued while a job runs
 NO_DISPLAY = (
@@ -42,9 +41,8 @@ Prepare = Callable[[], Controller | Shown]  # makes the controller of a session,
 def open_window(prepare: Prepare, title: str, tile_size: int | None = None) -> int:
     """Show a session until its window is closed; return the exit code.
 
-    `prepare` returns the controller of the session, or a viewer such as the level editor. The
-    window opens before `prepare` runs, because `prepare` may be slow. Exceptions of `prepare`
-    propagate.
+    The window opens first, because `prepare` may be slow. `prepare` then returns the controller of
+    the session, or a viewer such as the level editor; its exceptions propagate.
     """
     window = Window(prepare, title, tile_size)
     clock = pygame.time.Clock()
@@ -70,8 +68,7 @@ class Window:
         pygame.display.set_caption(f"jaxenvs - {title}")
         pygame.key.set_repeat(REPEAT_AFTER, REPEAT_EVERY)
         self.open = True
-        # The controller of the session. None until `prepare` has returned, or if it returned a
-        # viewer instead.
+        # Controller of the session. None until `prepare` has returned, and if it returned a viewer.
         self.controller: Controller | None = None
         self.picture: pygame.Surface | None = None  # the latest picture of the session
         self._pointer = Pointer()
@@ -79,8 +76,8 @@ class Window:
         self._viewer: Shown | None = None
         self._tile_size = tile_size
         self._queued: list[Callable[[Shown], None]] = []  # commands that still have to run
-        # Real time, in seconds, since the last background job began; the next job advances the
-        # session by this time.
+        # Real time, in seconds, since the current background job began; the next job lets this time
+        # pass in the session.
         self._elapsed = 0.0
         self._stale = False  # whether the window was resized since the last picture
         self._is_warm = self._shows_busy = self._is_leaving = False
@@ -128,7 +125,7 @@ class Window:
             size = self.display.get_size()
             job = functools.partial(self._go_on, viewer, self._queued, self._elapsed, size)
             self._queued, self._stale = [], False
-        elif not self._is_warm:  # compile the step function while the first picture is shown
+        elif not self._is_warm:  # idle: compile the step function
             job, self._is_warm = viewer.warm, True
         else:
             job = None
@@ -192,9 +189,10 @@ class Window:
         self._queue(self._pointer.release)
 
     def _quit(self, event: pygame.event.Event) -> None:
-        """Close the window; an editor with unsaved changes asks first.
+        """Close the window; if the editor has unsaved changes, ask first.
 
-        If the question has to wait for a long job, closing the window again closes it at once.
+        If a long job delays the question, closing the window a second time closes it without
+        asking.
         """
         if self._is_leaving or self._viewer is None or not self._viewer.is_changed:
             self.open = False

@@ -1,9 +1,9 @@
 """Batched A* and Q* on an accelerator, in a fixed amount of memory.
 
-One call searches one level or many levels; all levels share one hash table. A* expands many nodes
-at a time (BWAS; Agostinelli et al. 2019, "Solving the Rubik's cube with deep reinforcement learning
-and search"). Q* expands single actions, and evaluates all actions of a board at once (Agostinelli
-et al. 2024, "Q* Search").
+One call searches one level, or many levels that share one hash table. A* expands many nodes at a
+time (BWAS; Agostinelli et al. 2019, "Solving the Rubik's cube with deep reinforcement learning and
+search"). In Q*, an entry of the open list is one action of a board, and one evaluation gives the
+priorities of all actions of a board (Agostinelli et al. 2024, "Q* Search").
 """
 
 import functools
@@ -91,11 +91,11 @@ def qstar(
     admissible: bool | None = None,
     bucket_width: float | None = None,
 ) -> Result:
-    """Search like `astar`, but expand single actions instead of all actions of a board.
+    """Search like `astar`, but an entry of the open list is one action of a board, not a board.
 
     q: (instance, board) -> float32 (actions,), a lower bound on the cost to a goal through each
-        action; by default the cost of the action plus the heuristic of the board to which it leads.
-        Q* is meant for a network that evaluates all actions in one pass.
+        action. The default is the cost of the action plus the heuristic of the next board. Q* is
+        meant for a network that evaluates all actions of a board in one pass.
 
     For the other arguments, the result and the errors see `astar`.
     """
@@ -110,9 +110,10 @@ def qstar(
 
 
 class _Costs(NamedTuple):
-    """Default `q` of Q*: for each action, its cost plus the heuristic of the resulting board.
+    """Default `q` of Q*: for each action, its cost plus the heuristic of the next board.
 
-    Instances with equal domains are equal, so `jit` reuses the compiled search.
+    A `NamedTuple`, so that instances with equal domains are equal, and `jit` reuses the compiled
+    search.
     """
 
     domain: Any

@@ -45,7 +45,7 @@ def beam(
 
     Each step keeps the boards with the lowest cost + heuristic. The search ends at the first step
     that reaches a goal, and returns the cheapest goal of this step. Beam search is fast but proves
-    nothing: `optimal` is never true. Several levels are searched in parallel until the slowest
+    nothing: `optimal` is always False. Several levels are searched in parallel until the slowest
     search ends. Works inside `jit`. Raises the same errors as `astar`.
     """
     checked_domain(domain, "beam")
@@ -86,8 +86,8 @@ def _search_one(
         start,
     )
     solved = end.goal >= 0
-    # Index of the board to return: the goal, or, if the search found none, board 0 of the last
-    # beam, which has the lowest cost + heuristic.
+    # Index of the board to return. Without a goal, it is board 0 of the last beam, which has the
+    # lowest cost + heuristic.
     place = jnp.maximum(end.goal, 0)
     result = Result(
         solved=solved,
@@ -126,7 +126,7 @@ def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
     least, order = jax.lax.top_k(-score, keep)
     order = jnp.pad(order, (0, width - keep))
     alive = jnp.pad(jnp.isfinite(least), (0, width - keep))
-    # If there is a goal, put the cheapest one first in the beam; the search then ends.
+    # A goal ends the search. The cheapest goal is put first in the beam, where it is found.
     least_cost = jnp.where(goal, cost, jnp.inf).min()
     first = jnp.argmax(goal & (cost == least_cost)).astype(jnp.int32)
     order = order.at[0].set(jnp.where(goal.any(), first, order[0]))
@@ -145,15 +145,15 @@ def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
 
 
 def _repeated(key: Array, cost: Array, valid: Array) -> Bool[Array, " lanes"]:
-    """Return a mask of the candidates for the next beam that are duplicates.
+    """Return a mask of the duplicates among the candidates for the next beam.
 
-    A candidate is a duplicate if a candidate with the same board is cheaper, or is equally cheap
-    and precedes it.
+    Of the candidates with one board, all but the cheapest are duplicates; of equally cheap
+    candidates, all but the first.
     """
     lanes = key.shape[0]
     lane = jnp.arange(lanes, dtype=jnp.int32)
-    # The sort puts equal boards next to each other, the cheapest first, and invalid candidates at
-    # the end. It compares two different hashes of each board instead of the whole board.
+    # Sort equal boards next to each other, the cheapest first; invalid candidates come last. Boards
+    # are compared by two different hashes instead of all their words.
     second = hash_of(key[:, ::-1] ^ np.uint32(0x5BD1E995))
     dead = (~valid).astype(jnp.uint32)
     *_, order = jax.lax.sort((dead, hash_of(key), second, cost, lane), num_keys=5)

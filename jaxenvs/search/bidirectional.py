@@ -1,8 +1,8 @@
 """Bidirectional A* that meets in the middle (MM; Holte et al. 2016).
 
-An open node has the priority max(cost + heuristic, 2 * cost), so neither of the two searches goes
-beyond the middle of a cheapest path. With a weak heuristic, far fewer boards are expanded than by
-A* from one end.
+An open node has the priority max(cost + heuristic, 2 * cost). So neither search expands nodes that
+cost more than half of a cheapest path. With a weak heuristic, the two searches together expand far
+fewer boards than A* from one end.
 """
 
 import functools
@@ -36,15 +36,15 @@ class Backward(NamedTuple):
 
     @property
     def inverse(self) -> np.ndarray | None:
-        """The puzzle's array: for each action, the index of the action that undoes it.
+        """For each action, the index of the action that undoes it, as in the puzzle.
 
-        The array is valid for the backward search, too: in a puzzle with inverse actions, the
-        inverse of action i leads to predecessor i.
+        The backward search can use the same array: if the puzzle's actions have inverses,
+        predecessor i of a board is the result of the inverse of action i.
         """
         return self.puzzle.inverse
 
     def neighbours(self, instance: Any, board: Any) -> Move:
-        """Return the predecessors of a board as if they were results of actions."""
+        """Return the predecessors of a board in the format of `Puzzle.neighbours`."""
         before = self.puzzle.predecessors(instance, board)
         return Move(before.board, before.cost, before.valid)
 
@@ -62,10 +62,10 @@ class Backward(NamedTuple):
 
 
 class _Meeting(NamedTuple):
-    """For each level, the cheapest pair of a forward and a backward node that have the same board.
+    """The cheapest meeting of the two searches in each level: a board that both have stored.
 
-    `forward` and `backward` are the nodes' rows in the stores of the two searches; -1 before a pair
-    is found.
+    `forward` and `backward` are the rows of the board's nodes in the stores of the two searches; -1
+    before the searches meet.
     """
 
     cost: Float32[Array, " levels"]
@@ -160,8 +160,8 @@ def _nothing(instance: Any, board: Any) -> Float32[Array, ""]:
 class _Both:
     """The forward and the backward search.
 
-    Each iteration continues the search with the smaller minimum priority in its open list.
-    `open_list.edge` returns a lower bound on this minimum, and the two bounds are compared.
+    Each iteration continues the search whose open list has the smaller lower bound on its
+    priorities (`open_list.edge`).
     """
 
     def __init__(self, forward: Engine, back: Engine) -> None:
@@ -194,16 +194,17 @@ class _Both:
             first = ends.backward.store.used
             return self._met(ends._replace(backward=self.back.iterate(ends.backward)), first, False)
 
-        # Loops of zero or one iteration serve as a conditional; `lax.cond` would copy both stores.
+        # Run one of the two functions by loops of 0 or 1 iterations: `lax.cond` would copy both
+        # stores.
         trips = turn.astype(jnp.int32)
         return jax.lax.fori_loop(0, 1 - trips, behind, jax.lax.fori_loop(0, trips, ahead, ends))
 
     def _met(self, ends: _Ends, first: Array, ahead: bool) -> _Ends:
-        """Look up the boards that one search has just added, in the store of the other search.
+        """Look up the boards that one search has just added in the store of the other search.
 
-        If a board is found there, the two searches meet at this board, and the meeting is recorded.
-        The added boards are in the rows of the store from `first` on. `ahead` is True if the
-        forward search added them.
+        Each board that is found is a meeting of the two searches; the cheapest meeting of each
+        level is recorded. The added boards are in the rows of the store from `first` on. `ahead` is
+        True if the forward search added them.
         """
         engine = self.forward if ahead else self.back
         here, there = (ends.forward, ends.backward) if ahead else (ends.backward, ends.forward)
@@ -229,16 +230,16 @@ class _Both:
         Both searches get the same bounds and the same mask of finished levels.
         """
         forward, back, cost = ends.forward, ends.backward, ends.meeting.cost
-        # If a cheaper solution exists, one of the searches has an open node on its path, and the
-        # priority of this node is at most the solution's cost.
-        # The node may be in either search, so a proof needs the bounds of both searches.
+        # A solution that is cheaper than the meeting has an open node in one of the searches, and
+        # the priority of this node is at most the cost of the solution. So the smaller bound of the
+        # two searches is a lower bound on the cost of a solution.
         lower = jnp.minimum(
             self.forward.least_cost(open_list.edge(forward.todo)),
             self.back.least_cost(open_list.edge(back.todo)),
         )
         lower = jnp.minimum(jnp.maximum(forward.lower, lower), cost)
-        # No open node is skipped before the searches meet.
-        # A search with an empty open list has therefore expanded every board that it can reach.
+        # Nodes are skipped only after the searches have met. Before that, a search with an empty
+        # open list has expanded every board that it can reach, so no solution exists.
         empty = (open_list.length(forward.todo) == 0) | (open_list.length(back.todo) == 0)
         lower = jnp.where(empty & ~jnp.isfinite(cost), jnp.inf, lower)
         lower = jnp.where(forward.done, forward.lower, lower)
@@ -255,9 +256,9 @@ class _Both:
         solved = meeting.forward >= 0
         forward, back = ends.forward, ends.backward
         known = jnp.bool_(self.settings.admissible)
-        # Whether an empty open list proves the level unsolvable. In the backward search it always
-        # does, because that search uses no heuristic. In the forward search it does not if a board
-        # was discarded because an inadmissible heuristic was infinite.
+        # Whether an empty open list proves that a level is unsolvable. The backward search's empty
+        # list always does. The forward search's does not if a board was discarded because an
+        # inadmissible heuristic was infinite.
         sound = ~forward.lost | (open_list.length(back.todo) == 0)
         row = jnp.where(solved, meeting.forward, forward.nearest_row)
         nodes = forward.store.nodes
@@ -288,10 +289,11 @@ class _Both:
     def _rest(
         self, back: Search, instance: Any, actions: Array, length: Array, row: Array
     ) -> tuple[Array, Array]:
-        """Append the actions that lead from a node of the backward search to the goal.
+        """Append the actions from the board where the searches meet to the goal.
 
-        row: row of this node in the store of the backward search. `actions` has the first `length`
-        actions of the solution. Returns the actions and the length of the whole solution.
+        row: row of the board's node in the store of the backward search. `actions` contains the
+            `length` actions from the start to the board. Returns the actions and the length of the
+            whole solution.
         """
         nodes = back.store.nodes
 
@@ -312,10 +314,10 @@ class _Both:
 def _better(
     meeting: _Meeting, cost: Array, pair: tuple[Array, Array], level: Array, valid: Array
 ) -> _Meeting:
-    """Return `meeting`, updated where a new pair of nodes is cheaper than the recorded pair.
+    """Return `meeting`, updated in the levels in which a new meeting is cheaper.
 
-    A pair is a forward and a backward node with the same board, and `cost` is the sum of their
-    costs. Of equally cheap new pairs of a level, the first one is taken.
+    `pair` are the rows of the forward and the backward nodes of the new meetings, and `cost` is the
+    sum of the costs of both nodes. Of equally cheap new meetings in a level, the first is recorded.
     """
     level = jnp.where(valid, level, 0)
     cost = jnp.where(valid, cost, jnp.inf)

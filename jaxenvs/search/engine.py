@@ -12,8 +12,8 @@ from .open_list import OpenList
 from .result import Result
 from .store import Nodes, Store
 
-# Default width of the open list's buckets in priority, as a fraction of the cheapest action's cost
-# times max(1, weight). The width is 1 instead if `Engine.coarse` is True.
+# Default smallest bucket width of the open list, as a fraction of the cheapest action's cost times
+# max(1, weight). If `Engine.coarse` is True, the width is 1 instead.
 FINE = 0.25
 
 
@@ -27,9 +27,11 @@ class Settings(NamedTuple):
     longest: int
     admissible: bool
     by_action: bool  # whether an open entry is one action of a node (Q*) instead of a node (A*)
-    # Difference in priority below which the order of entries does not matter; None: see `FINE`.
+    # Smallest bucket width: entries whose priorities differ by less may be popped in any order.
+    # None: see `FINE`.
     bucket_width: float | None = None
-    # Whether this is one of the two searches of `bidirectional`, which decides when both end.
+    # True in the two searches of `bidirectional`: nodes get the priorities of MM, and
+    # `bidirectional` decides when both searches end.
     to_middle: bool = False
 
 
@@ -44,12 +46,12 @@ class Search(NamedTuple):
     nearest: Float32[Array, " levels"]  # lowest heuristic of any stored board
     nearest_row: Int32[Array, " levels"]  # row in the store of the board with the lowest heuristic
     done: Bool[Array, " levels"]
-    # Lower bound on the optimal cost.
-    # It is constant once a level is done, because the level's open entries are then skipped.
+    # Lower bound on the optimal cost. It is not raised once a level is done: the level's open
+    # entries are then skipped, and prove nothing.
     lower: Float32[Array, " levels"]
     # Whether a board was discarded because an inadmissible heuristic was infinite.
     lost: Bool[Array, " levels"]
-    # Difference in priority below which the order of entries does not matter.
+    # Smallest bucket width: entries whose priorities differ by less may be popped in any order.
     finest: Float32[Array, ""]
     expanded: Int32[Array, ""]
     iterations: Int32[Array, ""]
@@ -66,7 +68,8 @@ def keys_of(
 ) -> UInt32[Array, "lanes words"]:
     """Pack boards into keys of the hash table.
 
-    With many levels, the first word of each key is the index of the level.
+    If `many` is True (the search has several levels), each key begins with a word for the index of
+    its level.
     """
     keys = jax.vmap(domain.pack)(boards)
     if not many:
@@ -78,8 +81,8 @@ def keys_of(
 class Engine:
     """Search algorithm: functions that start a search, run one iteration, and read the result.
 
-    JAX traces each function once. The levels to solve are an attribute, so the traced loops use
-    them as captured arrays.
+    An engine is created inside `jit`: the levels to solve are traced arrays, which its loops
+    capture.
     """
 
     def __init__(
@@ -90,7 +93,7 @@ class Engine:
         self.lanes = max(settings.batch_size, self.count)
         self.bound = bound
         self.coarse = coarse
-        # Factor by which differences in priority increase if the heuristic's weight is above 1.
+        # Factor by which a heuristic weight above 1 increases differences in priority.
         self.steeper = max(1.0, settings.weight)
 
     def result(self) -> Result:
@@ -156,8 +159,8 @@ class Engine:
     def _ranges(self, bounds: Array) -> tuple[Array, Array, Array]:
         """Return the smallest bucket width, and the middle and the width of the initial ranges.
 
-        A range is the interval of priorities that belongs to one bucket of the open list. `bounds`
-        are the heuristics of the start boards.
+        A range is the interval of priorities of one bucket of the open list. `bounds` are the
+        heuristics of the start boards.
         """
         if self.settings.bucket_width is not None:
             finest = jnp.float32(self.settings.bucket_width)
@@ -171,8 +174,8 @@ class Engine:
         scores = jnp.where(jnp.isfinite(scores), scores, 0.0)
         if self.settings.weight <= 1:
             return finest, scores.min(), finest
-        # With a weight above 1, priorities decrease on the way to a goal, so the ranges also cover
-        # the priorities from 0 up to the priorities of the start boards.
+        # With a weight above 1, priorities fall from the start boards' priorities towards the cost
+        # of a goal, so the initial ranges go down to 0.
         half = open_list.BUCKETS // 2
         return finest, scores.max(), jnp.maximum(finest, scores.max() / np.float32(half - 1))
 
@@ -183,8 +186,8 @@ class Engine:
     def iterate(self, search: Search) -> Search:
         """Pop a batch of entries from the open list, expand them, and push the new boards.
 
-        While the open list moves to new ranges of priorities, the popped entries are not expanded
-        but pushed again, so that they get into the buckets with the new ranges.
+        While entries of the open list move to buckets with new ranges of priorities, the popped
+        entries are not expanded, but pushed again, into the buckets with the new ranges.
         """
         moves = open_list.is_moving(search.todo)
         todo, entry, least, valid = open_list.pop(search.todo, self.lanes)
@@ -194,8 +197,8 @@ class Engine:
         level = self.level_of(search.store.nodes.key[row])
         best = search.cost[level]
         valid &= (search.store.stale[row] == 0) & ~search.done[level]
-        # Costs are never negative, so only an entry that costs less than the best goal can lead to
-        # a cheaper goal.
+        # An entry that costs at least as much as the best goal cannot lead to a cheaper one,
+        # because no action has a negative cost.
         valid &= (search.store.nodes.cost[row] < best) & (self._promise(least) < best)
         again = valid & moves
         valid &= ~moves
@@ -209,9 +212,10 @@ class Engine:
     def _children(
         self, search: Search, row: Array, entry: Array, level: Array, valid: Array
     ) -> tuple[Nodes, Array, Array]:
-        """Return the children of the entries, in order of descending cost.
+        """Return the children of the entries in order of descending cost, a mask and a width.
 
-        Also returns the mask of valid children, and the smallest bucket width (`Search.finest`).
+        The mask is True for valid children. The width is the updated smallest bucket width,
+        `Search.finest`.
         """
         domain, actions = self.domain, self.domain.num_actions
         nodes = search.store.nodes
@@ -270,10 +274,10 @@ class Engine:
         return (last >= 0) & (back == action)
 
     def _insert(self, search: Search, children: Nodes, valid: Array) -> Search:
-        """Insert the valid children into the store.
+        """Insert the valid children into the store, in chunks of `lanes` valid children.
 
-        The valid children are gathered into chunks of `lanes` children, so that the number of
-        insertions depends only on the number of valid children.
+        The number of insertions therefore depends on the number of valid children, not of all
+        children.
         """
         total = valid.shape[0]
         rank = jnp.cumsum(valid, dtype=jnp.int32) - 1
@@ -299,8 +303,8 @@ class Engine:
         Computes their heuristics, records goals, and pushes the other nodes to the open list.
 
         moved: (entries, mask, flag). If the flag is True, the open list has new ranges of
-            priorities and there are no new nodes. The entries where the mask is True are then
-            pushed again.
+            priorities, and there are no new nodes: the popped `entries` for which the mask is True
+            are pushed again.
         """
         lane = jnp.arange(self.lanes, dtype=jnp.int32)
         actions = self.domain.num_actions if self.settings.by_action else 1
@@ -334,12 +338,13 @@ class Engine:
         best, goal_row = _best(search.cost, search.goal, cost, row, level, goal)
         near, near_row = _best(search.nearest, search.nearest_row, bound, row, level, valid)
         opens = valid & ~goal
-        # With Q*, transpose the bounds, so that the first axis of the scores is the action.
+        # In Q*, `bounds` is (boards, actions): transpose it, so that `cost` is broadcast along
+        # actions.
         score = cost + self.settings.weight * bounds.T
         if self.settings.to_middle:
             score = jnp.maximum(score, 2 * cost)
-        # If cost and bound are finite but the score overflows, the board must still be queued, so
-        # the score is clipped to a finite value.
+        # If the sum overflows although both terms are finite, clip it: `push` skips infinite
+        # priorities.
         finite = jnp.isfinite(cost) & jnp.isfinite(bounds.T)
         score = jnp.where(finite, jnp.minimum(score, open_list.MOST), score)
         entry = row
@@ -369,8 +374,8 @@ class Engine:
         edge, cost = open_list.edge(search.todo), search.cost
         done = search.done
         if self.settings.terminate == "first":
-            # Entries with a priority above the best goal's cost are skipped.
-            # A skipped entry proves no lower bound above the best goal's cost.
+            # Entries with a priority above the best goal's cost are skipped, so they prove no bound
+            # above this cost.
             lower = self.least_cost(jnp.minimum(edge, cost))
             done |= (search.goal >= 0) & (cost <= edge)
         else:
@@ -385,23 +390,25 @@ class Engine:
         return bound.min() if self.settings.by_action else bound
 
     def _promise(self, priority: Array) -> Array:
-        """Return, for the priority of each entry, the value to compare with the best goal's cost.
+        """Return, for the priority of each entry, a value to compare with the best goal's cost.
 
-        An entry is expanded only if its value is below the cost of the best goal found so far.
+        An entry is expanded only if its value is below the cost of the best goal found so far. With
+        `terminate="first"`, the value is the priority itself; otherwise it is the lower bound on
+        the cost of solutions through the entry.
         """
         if self.settings.terminate == "first" and not self.settings.to_middle:
             return priority
         return self.least_cost(priority)
 
     def least_cost(self, priority: Array) -> Array:
-        """Return a lower bound on the cost of every solution whose path contains an open entry.
+        """Return a lower bound on the cost of all solutions whose path contains an open entry.
 
-        `priority` is a lower bound on the priority of this entry in the open list.
+        `priority` is the priority of the entry, or a lower bound on it.
         """
         if not self.settings.admissible:
             return jnp.where(priority == jnp.inf, jnp.inf, -jnp.inf)
-        # A priority is at most max(1, weight) times the cost of a solution.
-        # Division may round up, so the factor is slightly below 1 / weight.
+        # A priority is at most max(1, weight) times the cost of a solution. The factor is slightly
+        # below 1 / weight, because the product may be rounded up.
         weight = self.settings.weight
         return priority * np.float32(1.0 if weight <= 1 else (1 - 2.0**-22) / weight)
 
@@ -421,9 +428,9 @@ def _best(
 ) -> tuple[Array, Array]:
     """Update the lowest value of each level, and the row of the node that has this value.
 
-    `least` and `least_row` are the values and rows so far. `value`, `row` and `level` describe new
-    nodes, of which only those in the mask `valid` count. Returns the new values and rows. If
-    several new nodes have the lowest value, the first row is returned.
+    `least` and `least_row` are the lowest values so far and their rows. `value`, `row` and `level`
+    describe new nodes; nodes outside the mask `valid` are ignored. Returns the updated values and
+    rows. Of several new nodes with the lowest value, the lowest row is returned.
     """
     value = jnp.where(valid, value, jnp.inf)
     new = least.at[level].min(value)

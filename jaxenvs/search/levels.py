@@ -31,7 +31,7 @@ def solve_levels(
 ) -> list[Solution]:
     """Find the shortest plan of each level of a puzzle, see `jaxenvs.levels.solve`.
 
-    `shared` has no effect: all levels of a puzzle always share a compiled program. Raises
+    `shared` is ignored, because all levels of a puzzle share a compiled program in any case. Raises
     `TypeError` for a puzzle that cannot be searched, or whose actions differ in cost.
     """
     puzzle: Any = getattr(env, "unwrapped", env)

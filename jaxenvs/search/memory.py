@@ -8,10 +8,10 @@ from .engine import Settings
 
 
 def bytes_per_node(key_words: int, entries: int = 1) -> int:
-    """Return how many bytes a search stores for each node, including its key.
+    """Return how many bytes a search stores per node, including its key and its open list entries.
 
-    `key_words` is the number of uint32 words of the key, and `entries` is the number of entries of
-    the open list per node.
+    `key_words` is the number of uint32 words of a key, and `entries` is the number of open list
+    entries per node.
     """
     return 4 * key_words + 4 + 4 + 2 + 1 + 4 * store.SLOTS_PER_ROW + 4 * entries + 2
 

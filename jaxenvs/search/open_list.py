@@ -1,12 +1,13 @@
 """Open list: a priority queue from which any number of entries can be popped at once.
 
-It needs neither a heap nor a sort over all entries. Entries are kept in buckets; each bucket holds
-the entries in one range of priorities, the newest first, as a stack of pages that are allocated
-from one pool. All ranges have the same width and lie around the lowest open priority (the front of
-the search). The list gets new ranges if the front leaves them, or if one bucket holds most of the
-entries although its range could be narrower. Then all entries must move. For this purpose the list
-has two sets of buckets, and until the old set is empty, `pop` returns entries of the old set, which
-the caller must push again.
+It needs neither a heap nor a sort over all entries. Each bucket contains the entries in one range
+of priorities. A bucket is a stack of pages, with the newest entries on top; all pages come from one
+pool. The ranges have the same width and lie around the lowest open priority (the front of the
+search).
+
+The ranges must change if the front leaves them, or if one bucket contains most of the entries and
+could be narrower. All entries then move to a second set of buckets, which has the new ranges: until
+the old set is empty, `pop` returns its entries, and the caller must push them again.
 """
 
 from typing import NamedTuple
@@ -25,8 +26,7 @@ MOST = np.finfo(np.float32).max
 # Smallest width of a bucket's range of priorities. Smaller numbers are subnormal, and XLA may treat
 # them as 0.
 LEAST = np.finfo(np.float32).tiny
-# Width of the buckets' ranges of priorities at the start of a search, if the cost of every action
-# is still unknown.
+# Initial width of the buckets' ranges of priorities if the cost of no action is known.
 UNKNOWN = np.float32(1e30)
 # Largest factor by which the buckets' ranges of priorities become wider or narrower in one change.
 GROWTH = 16.0
@@ -37,11 +37,10 @@ CROWD = 4
 class OpenList(NamedTuple):
     """State of an open list.
 
-    Each bucket holds the entries in one range of priorities. There are two sets of buckets, one of
-    which is current; new entries are pushed to the current set. When the search needs new ranges,
-    the empty set gets the new ranges and becomes current. The old set keeps its entries until they
-    have moved to the current set. The entries of a bucket are stored in pages, which are rows of
-    the array `entries`.
+    Each bucket contains the entries in one range of priorities. There are two sets of buckets, and
+    new entries are pushed to the current set. If the search needs new ranges, the empty set gets
+    these ranges and becomes current, and all entries of the old set are moved to it. The entries of
+    a bucket are stored in pages, which are rows of the array `entries`.
     """
 
     entries: Int32[Array, "pages page"]
@@ -116,9 +115,9 @@ def push(
 def pop(todo: OpenList, count: int) -> tuple[OpenList, Array, Array, Bool[Array, " {count}"]]:
     """Remove up to `count` entries, starting with the bucket of the lowest priorities.
 
-    While entries move to new ranges (`is_moving`), entries of the old set of buckets are removed.
-    Returns the list, the entries, a lower bound on each entry's priority (-inf while entries move),
-    and a mask that is False where fewer than `count` entries were available.
+    While entries move to buckets with new ranges (`is_moving`), only entries of the old set of
+    buckets are removed. Returns four values: the list; the entries; a lower bound on each entry's
+    priority (-inf while entries move); and a mask that is True for the entries that exist.
     """
     page = todo.entries.shape[1]
     moving = is_moving(todo)
@@ -162,16 +161,18 @@ def edge(todo: OpenList) -> Float32[Array, ""]:
 def adapted(
     todo: OpenList, finest: Float32[Array, ""], batch: int, able: Bool[Array, ""]
 ) -> OpenList:
-    """Choose new ranges of priorities for the buckets if the current ranges no longer fit.
+    """Change the ranges of the buckets if they no longer fit; else return the list unchanged.
 
-    This is the case if the lowest priority has left the ranges, or if one bucket holds most of the
-    entries although its range could be narrower. All entries must then move to the other set of
-    buckets, which gets the new ranges. Returns the open list, unchanged if the ranges still fit.
+    They no longer fit if all entries are in the last bucket, if too many are in the first, if the
+    costs of actions have become known, or if the bucket of the lowest priorities contains most
+    entries and could be narrower. All entries must then move to the other set of buckets, which
+    gets the new ranges.
 
-    finest: difference in priority below which the order of entries does not matter.
+    finest: smallest bucket width; entries whose priorities differ by less may be popped in any
+        order.
     batch: number of entries that an iteration of the search pops.
-    able: whether entries were expanded since the last change of ranges. If not, ranges may only
-        become narrower, so that the number of changes is finite.
+    able: whether the search has expanded entries since the ranges last changed. If it has not, the
+        ranges may only become narrower, so that they do not change endlessly.
     """
     half = todo.size.shape[1] // 2
     size, front = todo.size[todo.current], _front(todo)
@@ -179,8 +180,8 @@ def adapted(
     first, last = front == 0, front == size.shape[0] - 1
     unknown = (todo.width >= UNKNOWN) & (finest < UNKNOWN)
     at = jnp.where(first, todo.lowest, todo.edges[front])
-    # If the lowest open priority has left the ranges, new ranges cover all entries, but are at most
-    # GROWTH times wider. A range must not be narrower than the spacing of float32 numbers.
+    # If the front has left the ranges, the new ranges cover all entries, but each is at most GROWTH
+    # times wider than before. No range is narrower than the resolution of float32.
     covered = jnp.where(first, todo.edges[1], todo.highest) - at
     usual = jnp.where(unknown, finest, todo.width)
     wide = jnp.minimum(covered / np.float32(half - 3), usual * np.float32(GROWTH))
@@ -210,20 +211,20 @@ def _edges(middle: Array, width: Array, buckets: int) -> Float32[Array, " {bucke
     """Return the lower end of each bucket's range; the middle bucket's range begins at `middle`."""
     step = np.arange(buckets, dtype=np.float32) - np.float32(buckets // 2)
     edges = jnp.asarray(middle, jnp.float32) + step * jnp.asarray(width, jnp.float32)
-    # Clip an edge that overflows: an infinite edge would exceed the priorities in its bucket.
+    # Clip the edges to finite numbers: an edge of infinity would be above all priorities.
     return jnp.clip(edges, -MOST, MOST).at[0].set(-jnp.inf)
 
 
 def _bucket_of(todo: OpenList, priority: Array, some: Array) -> Int32[Array, " lanes"]:
-    """Return the index of the bucket to which an entry with each priority belongs.
+    """Return for each priority the index of its bucket.
 
-    Where the mask `some` is False, the entry is skipped; its index is the number of buckets.
+    Where the mask `some` is False, the entry is to be skipped: the index is the number of buckets.
     """
     buckets = todo.edges.shape[0]
     steps = jnp.floor((priority - todo.edges[1]) / todo.width) + 1
     bucket = jnp.where(some, jnp.clip(steps, 0, buckets - 1), buckets).astype(jnp.int32)
-    # Rounding must not put an entry into a bucket whose range begins above the entry's priority:
-    # proofs of optimality use the beginning of the range (`edges`) as a lower bound on priorities.
+    # Rounding may select a bucket whose range begins above the priority. Take the bucket below,
+    # because proofs of optimality use `edges` as lower bounds on priorities.
     above = some & (todo.edges[jnp.minimum(bucket, buckets - 1)] > priority)
     return bucket - above.astype(jnp.int32)
 
@@ -274,8 +275,8 @@ def _without_pages(
 def _order(bucket: Int32[Array, " lanes"], buckets: int) -> Int32[Array, " lanes"]:
     """Return the indices that sort the entries by bucket (a stable sort).
 
-    Bucket and index of each entry are packed into one uint32 if 32 bits are enough: sorting one
-    array is faster than sorting two.
+    If 32 bits are enough, bucket and index are packed into one uint32, because sorting one array is
+    faster than sorting two.
     """
     lanes = bucket.shape[0]
     bits = (lanes - 1).bit_length()

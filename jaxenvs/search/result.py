@@ -24,7 +24,7 @@ class Result(Struct):
     # Number of actions; if it exceeds the length of `actions`, all entries of `actions` are -1.
     length: Int32[Array, "*levels"]
     optimal: Bool[Array, "*levels"]  # whether it is proven that no cheaper solution exists
-    unsolvable: Bool[Array, "*levels"]  # whether all reachable boards were examined without a goal
+    unsolvable: Bool[Array, "*levels"]  # whether it is proven that no reachable board is a goal
     # Lower bound on the optimal cost; -inf if the heuristic is not admissible.
     lower_bound: Float32[Array, "*levels"]
     # Goal board that was reached. If unsolved, the board with the lowest heuristic (beam search:

@@ -1,8 +1,8 @@
 """Nodes of a search: arrays with one row per node, in order of discovery, and a hash table.
 
-The hash table finds the row of a board. Rows are immutable. If a cheaper path to a known board is
-found, the board gets a new row. The hash table then points to the new row, and the old row is
-marked as stale.
+The hash table maps a board to its row. If a cheaper path to a stored board is found, the board gets
+a new row, the hash table points to the new row, and the old row is marked as stale. The content of
+a row never changes.
 """
 
 from typing import Any, NamedTuple
@@ -35,7 +35,7 @@ class Nodes(NamedTuple):
 class Store(NamedTuple):
     """All nodes of a search, and the hash table.
 
-    Each node takes the bytes of its key, 4 + 4 + 2 + 1 bytes in the arrays `cost`, `parent`,
+    Memory per node: the bytes of its key, 4 + 4 + 2 + 1 bytes in the arrays `cost`, `parent`,
     `action` and `stale`, and 8 bytes in the hash table.
     """
 
@@ -76,11 +76,10 @@ class _Probe(NamedTuple):
 
     slots: Array
     slot: Int32[Array, " lanes"]
-    # Whether the new node still looks for a slot of the hash table. The node stops looking when it
-    # gets a slot, or when it finds another node with the same board and a cost that is not higher.
+    # Whether the new node still needs a slot. A node stops looking when it gets a slot, or when it
+    # finds a node with the same board that is not more expensive.
     looks: Bool[Array, " lanes"]
-    # Row of the stored node that the new node replaces, because both have the same board and the
-    # new node has a lower cost; -1 if there is no such node.
+    # Row of the stored node with the same board that the new node replaces; -1 if there is none.
     replaced: Int32[Array, " lanes"]
 
 
@@ -93,9 +92,8 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
     lanes = new.cost.shape[0]
     first = store.used
     index = jnp.arange(lanes, dtype=jnp.int32)
-    # First all new nodes are written to the rows after the last stored node, so that slots of the
-    # hash table can contain the indices of these rows. At the end, only the nodes that got a slot
-    # are kept: they are written again, without gaps between them.
+    # Write all new nodes behind the stored nodes, so that slots can refer to their rows. After the
+    # loop, the nodes that got a slot are written again, without gaps, and the others are dropped.
     nodes = _written(store.nodes, new, first)
     capacity = store.slots.shape[0]
 
@@ -106,9 +104,9 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
         same = known & (nodes.key[at_row] == new.key).all(axis=1)
         cheaper = same & (new.cost < nodes.cost[at_row])
         wants = at.looks & (~known | cheaper)
-        # If several new nodes claim the same slot of the hash table, the node with the highest row
-        # index gets it. Among new nodes with equal boards, this node is the cheapest.
-        # New nodes have higher row indices than stored nodes, so `max` also replaces stored nodes.
+        # If several new nodes claim one slot, the highest row index wins. It is the cheapest of the
+        # new nodes with one board, because they are in order of descending cost. It also wins over
+        # a stored node, whose row index is lower.
         claim = jnp.where(wants, at.slot, capacity)
         slots = at.slots.at[claim].max(first + index, mode="drop")
         won = wants & (slots.at[at.slot].get(mode="clip") == first + index)

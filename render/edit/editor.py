@@ -71,7 +71,8 @@ class Editor:
             (),
         )  # cache of `path`: the `question` of the plan, and the cells of its path
         self._seed = 1  # seed of the next random level or edit
-        # Hash of the file's content, changed by another program, that the next save may overwrite.
+        # Set by a warning that another program has changed the file: hash of the file's content at
+        # the warning. The next save overwrites this content, but no other.
         self._warned: str | None = None
         self.ask()
 
@@ -94,13 +95,13 @@ class Editor:
 
     @property
     def sign(self) -> str:
-        """Sign (text of one cell) that the selected tool paints."""
+        """Sign (text of one cell) that the selected tool writes into a cell of the level."""
         tool = self.tools[min(max(self.tool, 0), len(self.tools) - 1)]
         return tool.signs[min(self.variant, len(tool.signs) - 1)]
 
     @property
     def question(self) -> str:
-        """SHA-256 hash of the displayed level, used as the key of the solver's answer."""
+        """SHA-256 hash of the displayed level's id and text; the key of the solver's answer."""
         page = self.model.page
         text = f"{page.id}\n{self.model.text_of(page)}"
         return hashlib.sha256(text.encode()).hexdigest()
@@ -120,7 +121,7 @@ class Editor:
 
     @property
     def path(self) -> tuple[tuple[int, int], ...]:
-        """Cells that the agent visits on the plan, in order; () unless the plan is shown."""
+        """Cells that the agent visits in the displayed plan, in order; () if none is displayed."""
         entry = self.model.checked().entry
         if not self.plan_shown or not self.plan or entry is None:
             return ()
@@ -186,7 +187,7 @@ class Editor:
         self.ask()
 
     def _nearest(self, cell: tuple[int, int]) -> tuple[int, int]:
-        """Return the level's cell that is nearest to `cell`, which may be outside the level."""
+        """Return the cell (row, column) of the level that is nearest to the position `cell`."""
         cells = self.model.picture.cells
         row = max(0, min(cell[0], len(cells) - 1))
         return row, max(0, min(cell[1], len(cells[0]) - 1))
@@ -216,7 +217,8 @@ class Editor:
     def paint(self, cell: tuple[int, int], joined: bool = False) -> None:
         """Apply the selected tool to a cell.
 
-        joined: whether one undo reverts both this change and the previous one.
+        joined: True if this change is undone together with the previous one, as part of the same
+            stroke.
         """
         self.cell = self._nearest(cell)
         if self.tool == AGENT:
@@ -228,13 +230,14 @@ class Editor:
     def erase(self, cell: tuple[int, int], joined: bool = False) -> None:
         """Make a cell empty.
 
-        joined: whether one undo reverts both this change and the previous one.
+        joined: True if this change is undone together with the previous one, as part of the same
+            stroke.
         """
         self.cell = self._nearest(cell)
         self.model.change(PAINT, *cell, self.model.palette.empty, joined)
 
     def pick(self, cell: tuple[int, int]) -> None:
-        """Select the tool that paints the content of `cell`, or the agent if it is there."""
+        """Select the tool for what `cell` contains: the agent, or else the sign of the cell."""
         picture = self.model.picture
         if picture.agent is not None and picture.agent[:2] == cell:
             self.tool = AGENT
@@ -278,7 +281,7 @@ class Editor:
         return True
 
     def note_file(self) -> None:
-        """Restart the journal without changes, because the file now contains the levels."""
+        """Restart the journal: its changes now begin with the levels that are in the file."""
         self.model.note(OPENED, self.file.digest)
         self.model.note(SHOW, self.model.document.at)
 

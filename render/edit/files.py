@@ -21,7 +21,7 @@ NEW_SEED = 0  # seed of the first level of a new file
 
 
 class File:
-    """A file of levels. `digest` is the hash of its content when it was last read or written.
+    """A file of levels. `digest` is the file's hash when the editor last read or wrote the file.
 
     env: environment of all levels; None: each level names its environment in its line `id:`.
     """
@@ -124,7 +124,7 @@ def drawn(env: Env, seed: int, id: str = "") -> str:
 
 
 def _tail(text: str, last: str) -> str:
-    """Return the comments of a file after `last`, the text of the file's last level."""
+    """Return the comments that follow the last level of a file; `last` is that level's text."""
     end = last.strip("\n").split("\n")[-1]
     lines = text.rstrip("\n").split("\n")
     found = next((i for i in range(len(lines) - 1, -1, -1) if lines[i] == end), len(lines))

@@ -38,13 +38,14 @@ if TYPE_CHECKING:
 
 WIDTH = 330  # width of the panel, in points
 SWATCH, GAP = 34, 4  # side of a tool's swatch and gap between two swatches, in points
-# Largest side of a rendered sprite, in pixels; rendering an atlas of larger sprites takes seconds.
+# Largest side of a rendered sprite, in pixels; larger cells are scaled up, because rendering larger
+# sprites takes seconds.
 SPRITE = 64
 BUTTON = 26  # height of a button, in points
 SCALES = (3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.1, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
 DESIGNED = (900, 620)  # window size, in pixels, for which scale 1 is designed
 PROMPT = (440, 26)  # width of a question's box and height of its lines, in points
-# Label of each button of the panel -> key that the button presses.
+# Label of each button of the panel -> key whose command the button runs.
 BUTTONS = {
     "Save": "ctrl s", "Undo": "u", "Redo": "y", "Play": "p", "Mission": "m", "Plan": "v",
     "<": "page up", ">": "page down", "Keys": "h",
@@ -66,7 +67,7 @@ class Layout(NamedTuple):
     # Rectangle of each tool; the last tool places the agent, if levels have an agent.
     tools: tuple[pygame.Rect, ...]
     variants: tuple[pygame.Rect, ...]
-    buttons: dict[str, pygame.Rect]  # key that the button presses -> rectangle of the button
+    buttons: dict[str, pygame.Rect]  # key whose command the button runs -> rectangle of the button
     choices: tuple[pygame.Rect, ...]  # rectangles of the open question's choices
 
     def cell_at(self, at: tuple[int, int]) -> tuple[int, int]:
@@ -100,9 +101,9 @@ def layout(editor: Editor, size: tuple[int, int], ratio: float = 1.0) -> Layout:
 def _placed(
     editor: Editor, size: tuple[int, int], scale: float, is_wide: bool, must: bool = False
 ) -> Layout | None:
-    """Return the layout at `scale`.
+    """Return the layout at `scale`, or None if the panel takes too much room at that scale.
 
-    Returns None if the panel takes too much room, unless `must` is True.
+    must: whether to return a layout even if the panel takes too much room.
     """
     canvas = Canvas(pygame.Surface((1, 1)), scale)
     wide = WIDTH * scale if is_wide else size[0]
@@ -167,9 +168,9 @@ class _Parts:
 
 
 def _always(editor: Editor) -> tuple[Any, ...]:
-    """Return the commands that were available before the question opened; () without a question.
+    """Return the commands that are available again after the open question; () without a question.
 
-    Their buttons stay visible while the question is open.
+    The panel keeps showing their buttons while the question is open.
     """
     if editor.prompt is None:
         return ()
@@ -271,7 +272,7 @@ def _draw_palette(canvas: Canvas, editor: Editor, where: Layout) -> None:
 
 
 def _sample(editor: Editor, sign: str | None) -> Picture:
-    """Return a level of one cell that contains `sign`, or contains the agent if `sign` is None."""
+    """Return a level of one cell with `sign`; None puts the agent into an empty cell."""
     if sign is None:
         empty = editor.model.palette.empty
         direction = editor.model.picture.agent
@@ -330,9 +331,9 @@ def _chip(pen: Pen, words: str) -> None:
 
 
 def _tool_name(editor: Editor) -> str:
-    """Return the name of the tool, and the position and the contents of the cell below the mouse.
+    """Return the tool's name and, in brackets, the position and contents of a cell.
 
-    If no cell is below the mouse, returns the position and the contents of the cursor's cell.
+    The cell is the one below the mouse or, if the mouse is elsewhere, the cell of the cursor.
     """
     signs, picture = editor.model.palette, editor.model.picture
     name = signs.agent if editor.tool == AGENT else signs.name_of(editor.sign)

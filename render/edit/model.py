@@ -1,7 +1,7 @@
 """The model of the level editor: the levels of a file, changes to them, undo and redo.
 
-A `Document` is immutable, so a list of documents provides undo without limit. A change is a name in
-`CHANGES` with JSON arguments, so that a journal can repeat it. Needs no display.
+Undo is unlimited: the history is a list of documents, and a `Document` is immutable. A journal can
+repeat each change from its name in `CHANGES` and its JSON arguments. The model needs no display.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from jaxenvs.core.env import Env
 from jaxenvs.levels import blocks, palette
 from jaxenvs.levels.palette import Palette, Picture
 
-# Header lines that may become false when cells change; a change removes them.
+# Names of header lines that a change of the cells removes, because they may become false.
 STALE = ("optimal", "balls", "marks")
 MISSION, TASK, TARGET, ID = "mission", "task", "target", "id"
 
@@ -80,10 +80,10 @@ class Model:
         self.cursor = 0  # index of the current document in `history`
         # Document that the file contains; None: no file exists yet.
         self.saved: Document | None = document
-        # Whether a stroke is in progress; undo reverts all cells of a stroke together.
+        # True after painting a cell: the next cell then belongs to the same stroke, which one undo
+        # reverts.
         self.joins = False
-        # Function that is called with the name and the arguments of each change, to write a
-        # journal.
+        # Called with the name and the arguments of each change; writes the journal.
         self.note: Callable[..., None] = lambda *change: None
         self._checked = functools.lru_cache(maxsize=64)(self._check)
 
@@ -123,7 +123,7 @@ class Model:
         return self.saved is None or self.document.pages != self.saved.pages
 
     def text_of(self, page: Page) -> str:
-        """Return the text of a level: its text in the file, unless the level was changed."""
+        """Return the text of a level: the file's text, or new text if the level was changed."""
         return palette.text(self.env_of(page.id), page.picture) if page.text is None else page.text
 
     def checked(self, page: Page | None = None) -> Checked:
@@ -186,7 +186,8 @@ class Model:
 def _paint(model: Model, row: int, column: int, sign: str, joined: bool) -> Document | None:
     """Return the document with `sign` in a cell; None if the cell stays the same.
 
-    joined: whether one undo reverts both this change and the previous one.
+    joined: True if this change is undone together with the previous one, as part of the same
+        stroke.
     """
     picture, signs = model.picture, model.palette
     if not (0 <= row < len(picture.cells) and 0 <= column < len(picture.cells[row])):
@@ -203,9 +204,9 @@ def _paint(model: Model, row: int, column: int, sign: str, joined: bool) -> Docu
 
 
 def _kept(picture: Picture, cell: tuple[int, int] | None) -> palette.Headers:
-    """Return the headers that stay true after a change of `cell`.
+    """Return the headers of a level without those that a change of `cell` may make false.
 
-    If `cell` is None, the agent has changed instead.
+    cell: the changed cell; None if the agent was moved or turned instead.
     """
 
     def remains(name: str, value: str) -> bool:
@@ -221,9 +222,9 @@ def _kept(picture: Picture, cell: tuple[int, int] | None) -> palette.Headers:
 
 
 def _place(model: Model, row: int, column: int) -> Document | None:
-    """Return the document with the agent in a cell, or turned if the agent is there already.
+    """Return the document with the agent placed in a cell; None for a cell outside the level.
 
-    Returns None for a cell outside the level.
+    If the agent is in that cell already, it turns right by one direction instead.
     """
     picture, signs = model.picture, model.palette
     if not signs.agents:
@@ -291,8 +292,8 @@ def _remove(model: Model) -> Document | None:
 
 PAINT, PLACE, TURN, SAY = "paint", "stand", "turn", "say"
 REPLACE, INSERT, REMOVE = "replace", "insert", "remove"
-# Commands of a journal in addition to the changes. The argument of `OPENED` is the hash of the
-# file's content.
+# Journal commands that are not in `CHANGES`. `OPENED` starts a journal; its argument is the hash of
+# the file's content.
 UNDO, REDO, SHOW, OPENED = "undo", "redo", "show", "opened"
 CHANGES: dict[str, Callable[..., Document | None]] = {
     PAINT: _paint,
@@ -322,7 +323,9 @@ COMMANDS: dict[str, tuple[type, ...]] = {
 
 
 def page_of(env: Env, id: str, text: str, line: int = 1) -> Page:
-    """Return the level in `text`, which may have errors; raise `LevelError` if it has no cells.
+    """Return the level in `text` as a `Page`, even if the level has errors.
+
+    Raises `LevelError` if the text contains no cells.
 
     line: line number of the text's first line in the file, for error messages.
     """

@@ -1,4 +1,4 @@
-"""Questions of the editor, which receive all keys until answered: mission, unsaved changes."""
+"""Questions of the editor, such as for the mission; an open question receives all keys."""
 
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ SHOWN = 8  # number of suggestions that are shown
 
 
 class Prompt:
-    """A question of the editor. `text` is the typed answer; None if the answer is not typed."""
+    """A question of the editor. `text` is the typed answer; None if only choices are offered."""
 
     title = ""
     text: str | None = None
@@ -27,7 +27,7 @@ class Prompt:
         raise NotImplementedError
 
     def type(self, text: str) -> None:
-        """Replace the typed text by the text of the input field of a web page."""
+        """Replace the typed answer by `text`, the content of the input field of a web page."""
 
     def choose(self, editor: "Editor", index: int) -> None:
         """Answer the question with choice number `index`, counted from 0."""
@@ -41,9 +41,9 @@ class LeavePrompt(Prompt):
     KEYS = ("s", "d", "escape")
 
     def press(self, editor: "Editor", key: str) -> bool:
-        """Handle a key; return whether the key has an effect.
+        """Run the choice of a key; return False if no choice has this key.
 
-        Closing the window a second time discards the changes.
+        `QUIT`, from closing the window again while this question is open, discards the changes.
         """
         name = "d" if key == QUIT else "s" if key == "ctrl s" else key.lower()
         if name not in self.KEYS:
@@ -71,7 +71,7 @@ class MissionPrompt(Prompt):
     def __init__(self, model: Model) -> None:
         self._known = palette.missions(model.env) or ()
         self.text = model.mission or ""
-        self._filters = False  # whether the text was typed; only typed text filters the choices
+        self._filters = False  # whether to filter the choices by `text`: True once the user types
 
     @property
     def _found(self) -> list[str]:
@@ -80,7 +80,7 @@ class MissionPrompt(Prompt):
 
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # they depend on the text
-        """At most `SHOWN` missions that contain all typed words; the marked one is among them."""
+        """Up to `SHOWN` known missions with all typed words, including the marked mission."""
         first = max(0, min(self.chosen - SHOWN // 2, len(self._found) - SHOWN))
         return tuple(self._found[first : first + SHOWN])
 
@@ -90,7 +90,7 @@ class MissionPrompt(Prompt):
         return self._found[self.chosen] if 0 <= self.chosen < len(self._found) else None
 
     def type(self, text: str) -> None:
-        """Replace the typed text, whose words then filter the choices."""
+        """Set the typed text; the list then shows only missions that contain all its words."""
         self.text, self.chosen, self._filters = text[:LONGEST], -1, True
 
     def press(self, editor: "Editor", key: str) -> bool:

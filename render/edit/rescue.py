@@ -12,14 +12,16 @@ from typing import Any
 
 from .editor import Editor
 
-SUFFIX = ".unsaved"  # suffix of rescued files; not .txt, so that a folder of levels excludes them
+# Suffix of rescued files; not .txt, so that they are not read as levels of a folder.
+SUFFIX = ".unsaved"
 
 
 @contextlib.contextmanager
 def rescuing(editors: Sequence[Editor]) -> Iterator[None]:
     """At the end of the `with` block, write the unsaved levels of the open editors to files.
 
-    Inside the block, SIGTERM and SIGHUP raise `KeyboardInterrupt`, as Ctrl-C does.
+    Inside the block, SIGTERM and SIGHUP raise `KeyboardInterrupt`, so these signals also end the
+    block.
     """
     before = {number: _handle(number, _interrupt) for number in _signals()}
     try:
@@ -52,15 +54,15 @@ def rescue(editor: Editor) -> Path | None:
 
 
 def _unused(path: Path) -> Path:
-    """Return `path` if no such file exists, else `path` with the first free number appended."""
+    """Return `path` if no such file exists, else `path` followed by the first unused number."""
     numbered = (path.with_name(f"{path.name}{number}") for number in itertools.count(2))
     return next(p for p in itertools.chain([path], numbered) if not os.path.lexists(p))
 
 
 def _signals() -> list[int]:
-    """Return those of the signals SIGTERM and SIGHUP that have their default handler.
+    """Return the subset of SIGTERM and SIGHUP that still has the default handler.
 
-    Under `nohup`, for example, SIGHUP is ignored instead.
+    A signal without the default handler, such as SIGHUP under `nohup`, keeps its handler.
     """
     found = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
     return [n for n in found if n is not None and signal.getsignal(n) == signal.SIG_DFL]

@@ -22,7 +22,8 @@ class EditView(Shown):
     def __init__(self, editor: Editor) -> None:
         super().__init__()
         self.editor, self._resumed = editor, False  # `_resumed`: whether a journal was replayed
-        self.playing: Viewer | None = None  # the session that is shown instead of the editor
+        # Viewer of the played session; None: the editor is shown.
+        self.playing: Viewer | None = None
         editor.play = self._play
 
     def _play(self, controller: Controller) -> None:
@@ -54,9 +55,9 @@ class EditView(Shown):
             self.editor.note_file()
 
     def replay(self, commands: Iterable[tuple[Any, ...]]) -> None:
-        """Repeat the changes of a journal.
+        """Repeat the changes of a journal, if the file has the content that the changes began with.
 
-        Raises `UsageError` if the file no longer has the content with which the changes began.
+        Raises `UsageError` if the content differs and the journal contains changes.
         """
         model, commands = self.editor.model, [*commands]
         for name, *given in commands:
@@ -71,7 +72,7 @@ class EditView(Shown):
         self.editor.ask()
 
     def _check_lost(self, commands: Iterable[tuple[Any, ...]]) -> None:
-        """Raise `UsageError` if `commands` contain changes, which a new journal would overwrite."""
+        """Raise `UsageError` if `commands` contain changes; a new journal would lose them."""
         if any(name not in (OPENED, SHOW) for name, *_ in commands):
             raise UsageError(
                 f"--resume: {self.editor.file.path} is not the file that the unsaved changes begin "
@@ -84,7 +85,7 @@ class EditView(Shown):
         return self.editor.planner.busy or (self.playing is not None and self.playing.goes_on)
 
     def run(self, name: str, *given: Any) -> None:
-        """Run a command of the session while it is played; otherwise run `PRESS` with a key."""
+        """Run a command of the played session; without a played session, run `PRESS` with a key."""
         if self.playing is not None and given != (QUIT,):
             self.playing.run(name, *given)
             if not self.playing.is_open:

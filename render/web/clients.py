@@ -11,7 +11,7 @@ import numpy as np
 from ..shown import Pointer
 from . import protocol
 
-# Limits on a page's messages: mean rate per second, and size of a burst after a pause.
+# Limits on a page's messages: mean number per second, and number sent at once after a pause.
 RATE, BURST = 250.0, 500.0
 GONE_AFTER = 20.0  # seconds without an answer before a page counts as gone
 MOST_IGNORED = 1000  # number of malformed or excess messages after which a page is disconnected
@@ -27,8 +27,7 @@ class Frame(NamedTuple):
 class Client:
     """A page that shows the session.
 
-    The next update is sent only after the page has drawn the previous one, so updates stay in
-    order.
+    An update waits until the page has drawn the previous one, so updates stay in order.
     """
 
     def __init__(self, send: Callable[[bytes], Awaitable[Any]]) -> None:
@@ -54,7 +53,7 @@ class Client:
 
     @property
     def is_there(self) -> bool:
-        """False if the page has not drawn an update for `GONE_AFTER` seconds; it may come back."""
+        """False if an update has not been drawn for `GONE_AFTER` seconds; True again once it is."""
         waits = self._shown < self._sent
         return not waits or time.monotonic() - self._sent_at < GONE_AFTER
 
@@ -74,7 +73,7 @@ class Client:
             self._shown = max(self._shown, number)
 
     def send(self, facts: dict[str, Any], shape: dict[str, Any], png: bytes) -> None:
-        """Start to send an update: the facts that have changed, and blocks of the picture.
+        """Start to send an update: the changed facts and the changed blocks of the picture.
 
         shape: entries of the update's head that describe the blocks; {} if there is no picture.
         """
@@ -86,6 +85,6 @@ class Client:
         self._task = asyncio.ensure_future(self._deliver(update))
 
     async def _deliver(self, update: bytes) -> None:
-        # Ignore that the page has gone: the handler of its connection removes it.
+        # If the page has closed, the handler of its connection removes it: no error is needed here.
         with contextlib.suppress(ConnectionError, RuntimeError):
             await self._send(update)

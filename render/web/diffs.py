@@ -29,8 +29,8 @@ def changed(
 def encoded(picture: Picture, numbers: Int[np.ndarray, " blocks"]) -> bytes:
     """Return a PNG of the blocks with the indices `numbers`, or b"" if there are none.
 
-    The blocks fill the PNG row by row; it has at most as many columns of blocks as the picture.
-    Blocks at the right and at the lower edge of the picture are padded with black.
+    The blocks fill the PNG row by row, with at most as many blocks per row as in the picture.
+    Blocks that extend beyond the picture's right or lower edge are padded with black.
     """
     if not numbers.size:
         return b""

@@ -1,7 +1,7 @@
 """Journals of sessions. A killed server's session is resumed by running its commands again.
 
-A session is a deterministic function of its command line and of the commands in the journal. A
-journal is a file in the cache folder: a line of JSON about the server, then a line per command.
+The command line and the commands in the journal determine a session completely. A journal is a file
+in the cache folder: a line of JSON about the server, then a line per command.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ FOLDER = "web"  # subfolder of the cache folder
 MAX_BYTES = 2**20  # maximum size of a journal, in bytes
 MAX_FILES = 50  # maximum number of journals; the oldest ones are removed
 MAX_NUMBER = 10**6  # largest number that a command may have as an argument
-EVERY = 1.0  # minimum time, in seconds, between lines about automatic steps
+EVERY = 1.0  # minimum time, in seconds, between two lines that count steps of automatic play
 FULL = "the journal is full"
 OPENED = model.OPENED  # command with which a journal of the editor of levels begins
 # Name of each command in a journal, with the types of its arguments.
@@ -42,7 +42,7 @@ class Earlier(NamedTuple):
     path: Path
     about: dict[str, Any]  # first line of the journal: the server's command, port and token
     commands: list[tuple[Any, ...]]  # commands (name, *arguments)
-    length: int  # length of the complete lines, in bytes; a killed server may leave a partial line
+    length: int  # bytes of the lines used; a partial or invalid line at the end is not counted
 
 
 class Journal:
@@ -63,7 +63,7 @@ class Journal:
             self._line(about)
 
     def write(self, name: str, *given: Any) -> None:
-        """Write a command; automatic steps are added up and written at most once per second."""
+        """Write a command; steps of automatic play are added up and written once per second."""
         if name == viewer.FORWARD:
             self._steps += given[0]
             if time.monotonic() - self._wrote > EVERY:
@@ -83,7 +83,7 @@ class Journal:
             self._line(self._about)
 
     def flush(self) -> None:
-        """Write the number of automatic steps since the last line."""
+        """Write how many steps of automatic play have followed the last line, if any."""
         if self._steps:
             self._line([viewer.FORWARD, self._steps])
         self._steps, self._wrote = 0, time.monotonic()
@@ -143,7 +143,7 @@ def _read(path: Path) -> Earlier | None:
 
 
 def _lines(content: bytes) -> Iterator[tuple[Any, int]]:
-    """Yield the parsed JSON and the end, as a byte offset, of each complete line."""
+    """Yield (parsed JSON, end byte offset) of each line before the first bad or partial one."""
     end = 0
     for line in content.splitlines(keepends=True):
         end += len(line)
@@ -180,7 +180,7 @@ def _changed(path: Path) -> float:
 def _lock(file: int) -> bool:
     """Lock a file for this process; return False if another process has locked it.
 
-    Windows has no such lock: always returns True there.
+    Always returns True on Windows, which has no such lock.
     """
     try:
         import fcntl

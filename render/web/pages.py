@@ -38,10 +38,9 @@ def open_pages(
 ) -> int:
     """Serve a session to browsers until Ctrl-C; return the exit code.
 
-    `prepare` returns the controller of the session, or a viewer such as the level editor. It runs
-    after the server has started, and its exceptions propagate. `argv` are the command's arguments;
-    the printed command that resumes the session repeats them. If `argv` is empty, there is no
-    journal.
+    `prepare` runs after the server has started. It returns the controller of the session, or a
+    viewer such as the level editor; its exceptions propagate. `argv` are the command's arguments,
+    which the printed command for resuming repeats. There is no journal if `argv` is empty.
     """
     require()
     from . import server
@@ -95,7 +94,7 @@ def _journal(
 
 
 def _noting(viewer: Shown, book: journal.Journal) -> Callable[..., None]:
-    """Return a function that writes a command to the journal, and shows each new journal error."""
+    """Return a function that writes a command to the journal, and displays the journal's errors."""
 
     def note(*command: Any) -> None:
         was = book.problem
@@ -111,8 +110,8 @@ def _noting(viewer: Shown, book: journal.Journal) -> Callable[..., None]:
 def _announce(address: str, port: int, again: str | None) -> None:
     """Print the address of the page and how to use it.
 
-    again: the command that resumes the session; "" prints that there is no journal, and None prints
-    neither.
+    again: command that resumes the session; it is printed, too. "" prints that there is no journal.
+        None prints nothing about resuming.
     """
     print(f"Open {address}")
     print(f"From another machine: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}")
@@ -136,9 +135,10 @@ def _earlier(identity: str) -> journal.Earlier:
 
 
 def _listened(earlier: journal.Earlier | None, port: int) -> tuple[int, str]:
-    """Return the port and token of the journal's server, so that its open pages reconnect.
+    """Return the port and the token of the server that wrote the journal.
 
-    Returns `port` and "" if there is no journal or its first line is invalid.
+    With the same port and token, pages that are still open reconnect. Returns `port` and "" without
+    a journal, or if the journal's first line is invalid.
     """
     about = {} if earlier is None else earlier.about
     number, token = about.get("port"), about.get("token")
@@ -153,7 +153,7 @@ def _refused(port: int | None, error: OSError) -> str:
 
 
 def _identity(command: str, options: argparse.Namespace) -> str:
-    """Return a JSON text of the version, command and options, which identifies a session."""
+    """Return JSON of the version, the command and its options: the identity of a session."""
     given = {name: value for name, value in vars(options).items() if name not in IRRELEVANT}
     target = given.get("target")
     if target and Path(target).is_dir():

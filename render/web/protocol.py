@@ -1,8 +1,8 @@
 """Messages between the server and a page.
 
-A page sends JSON arrays: a name of `MESSAGES` and its arguments. Positions are in pixels of the
-picture that the page shows. The server sends updates: four bytes with the length of the head
-(little-endian), the head (JSON, see `viewer.js`), and a PNG of the blocks that have changed.
+A page sends messages as JSON arrays: a name in `MESSAGES`, then its arguments. Positions are in
+pixels of the picture that the page shows. The server sends updates. An update is the length of the
+head (four bytes, little-endian), the head (JSON, see `viewer.js`), and a PNG of the changed blocks.
 """
 
 import json
@@ -54,7 +54,7 @@ def _is_switch(value: Any) -> bool:
     return isinstance(value, bool)
 
 
-# Name of each message of a page, with the checks of its arguments.
+# Name of each message that a page can send -> a check for each argument.
 MESSAGES: dict[str, tuple[Callable[[Any], bool], ...]] = {
     "key": (_is_key,),  # name of a pressed key
     "click": (_is_pixel, _is_pixel),  # x and y
@@ -88,8 +88,8 @@ def parsed(text: str) -> tuple[str, tuple[Any, ...]] | None:
 def bounded(width: int, height: int, ratio: float) -> tuple[tuple[int, int], float]:
     """Return the (size, ratio) of the picture for a page that requests `width`, `height`, `ratio`.
 
-    The picture is smaller than requested if it would have more than `MAX_PIXELS` pixels, or if
-    `ratio` exceeds `MAX_RATIO`.
+    The picture is scaled down so that it has at most `MAX_PIXELS` pixels and a ratio of at most
+    `MAX_RATIO`.
     """
     shrink = min(1.0, MAX_RATIO / ratio, (MAX_PIXELS / (width * height)) ** 0.5)
     size = (max(MIN_SIDE, int(width * shrink)), max(MIN_SIDE, int(height * shrink)))

@@ -22,7 +22,7 @@ from .show import Show
 HERE = "127.0.0.1"
 PORT = 8700  # default port; if it is in use, the system chooses another one
 NAMES = ("127.0.0.1", "localhost", "::1")  # host names by which a page may address the server
-FILES = {  # URL path -> (file name, content type); no other file is ever read
+FILES = {  # URL path -> (file name, content type) of each static file that is served
     "/viewer.js": ("viewer.js", "text/javascript"),
     "/page.js": ("page.js", "text/javascript"),
     "/viewer.css": ("viewer.css", "text/css"),
@@ -65,11 +65,9 @@ class Door(NamedTuple):
 
 
 def opened(port: int | None, preferred: int = PORT, token: str = "") -> Door:
-    """Listen on a port of this machine.
+    """Listen on a port of this machine; raise `OSError` if the port cannot be used.
 
     port: the port to use; None takes `preferred`, or any free port if `preferred` is in use.
-
-    Raises `OSError` if the port cannot be used.
     """
     for number in [preferred, 0] if port is None else [port]:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -94,7 +92,7 @@ def run(show: Callable[[], Show], door: Door, announce: Callable[[], None]) -> N
 
 
 async def start(show: Show, door: Door) -> web.AppRunner:
-    """Start a server of the session, and return its runner, whose `cleanup()` ends the server."""
+    """Start serving the session; return the runner, whose `cleanup()` stops the server."""
     made = web.Application(middlewares=[_guarded], client_max_size=protocol.MAX_BYTES)
     made.on_response_prepare.append(_add_headers)
     visitors = _Visitors(show, door.token)
@@ -126,7 +124,7 @@ async def _serve(make: Callable[[], Show], door: Door, announce: Callable[[], No
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
-            task.result()  # raises the exception of the session, if any
+            task.result()  # raises the exception with which the session ended, if any
     finally:
         for task in tasks:
             task.cancel()
@@ -138,9 +136,10 @@ async def _serve(make: Callable[[], Show], door: Door, announce: Callable[[], No
 async def _guarded(
     request: web.Request, handler: Callable[[web.Request], object]
 ) -> web.StreamResponse:
-    """Refuse requests whose Host header is not in `NAMES`, as a guard against DNS rebinding.
+    """Refuse requests that another web site may have caused.
 
-    Refuses requests from pages of other sites, too.
+    Such requests have a Host header that is not in `NAMES` (DNS rebinding), or the Origin header of
+    another site.
     """
     if _host(f"//{request.headers.get('Host', '')}") not in NAMES:
         return web.Response(status=403, text="This server answers only to localhost.\n")
@@ -198,7 +197,7 @@ class _Visitors:
         return web.FileResponse(path, headers=name)
 
     async def session(self, request: web.Request) -> web.StreamResponse:
-        """Show the session to a page over a websocket until the page closes it."""
+        """Send updates to a page, and handle the page's messages, until the websocket closes."""
         if not self._is_known(request) or "Origin" not in request.headers:
             return web.Response(status=403, text=NO_TOKEN)
         if len(self._sockets) >= MAX_CLIENTS:
@@ -222,7 +221,7 @@ class _Visitors:
         return made
 
     async def close(self, application: Any) -> None:
-        """Close the websockets of all pages; the given reason is that the server has ended."""
+        """Close the websockets of all pages, with the reason that the server has ended."""
         closing = [
             made.close(code=WSCloseCode.GOING_AWAY, message=b"the server has ended")
             for made in self._sockets

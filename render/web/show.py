@@ -1,7 +1,7 @@
 """A session that pages show: runs its commands, lets time pass, and draws for each page.
 
-Everything that may compile or take long (creating the session, stepping, drawing) runs in one
-background thread. The event loop only moves messages.
+One background thread does everything that can take long: it creates the session, compiles, steps
+and draws. The event loop only sends and receives messages.
 """
 
 import asyncio
@@ -30,22 +30,24 @@ Update = tuple[Client, dict[str, Any], dict[str, Any], bytes]
 
 
 class Show:
-    """The session of a server and its pages.
+    """The session of a server, and the pages that show it.
 
-    `prepare` makes the viewer in the background thread. Time passes only while a page is open.
-    `resume` is the command that resumes the session. `stays` is the notice shown after Esc.
+    `prepare` makes the viewer, in the background thread. `resume` is the command that resumes the
+    session. `stays` is the notice shown after Esc. The session's time passes only while a page is
+    open.
     """
 
     def __init__(self, prepare: Callable[[], Shown], resume: str = "", stays: str = STAYS) -> None:
         self.clients: set[Client] = set()
         self.viewer: Shown | None = None  # viewer of the session; None until `prepare` has returned
         self.busy = ""  # "compiling" or "saving" while a long job runs
-        self.version = 0  # number of changes of the picture
+        self.version = 0  # number of changes so far that may alter the picture
         self._prepare, self._resume, self._stays = prepare, resume, stays
         self._queued: list[Command] = []
         self._wake = asyncio.Event()
         self._pool = ThreadPoolExecutor(1, background.NAME)
-        # Description in words, its version, and the time at which it was made.
+        # Latest description in words, `version` when it was made, and the time at which it was
+        # made.
         self._words = ("", -1, 0.0)
 
     def queue(self, command: Command) -> None:
@@ -85,7 +87,7 @@ class Show:
                 for client, *update in await self._job(job):
                     client.send(*update)
                 await asyncio.sleep(max(0.0, began + EVERY - time.monotonic()))
-            elif not warm:  # compile the step function while the first picture is shown
+            elif not warm:  # nothing else to do: compile the step function, before it is needed
                 warm = await self._job(viewer.warm) is None
             else:
                 await self._pause()
@@ -117,7 +119,7 @@ class Show:
         return running.result()
 
     def _is_stale(self, client: Client) -> bool:
-        """Return whether to send an update: a new picture or description, or the end of a job."""
+        """Return whether a page needs an update: a picture, a description or the end of a job."""
         frame = client.frame
         if frame is None or client.version != self.version:
             return True
@@ -138,7 +140,7 @@ class Show:
         for command in commands:
             command(viewer)
             self.version += 1
-            if not viewer.is_open:  # no page may end the session for other pages
+            if not viewer.is_open:  # the session goes on for the other pages after Esc on one page
                 viewer.stay(self._stays)
         if viewer.tick(seconds):
             self.version += 1
@@ -184,7 +186,7 @@ def _draw(viewer: Shown, size: tuple[int, int], ratio: float) -> Frame:
 
 
 def _encoded(before: _Same, after: _Same) -> tuple[dict[str, Any], bytes]:
-    """Return a description of the changed blocks, for the head of an update, and their PNG."""
+    """Return entries of an update's head (size, indices of changed blocks), and the blocks' PNG."""
     assert after.frame is not None
     old, picture = before.frame and before.frame.picture, after.frame.picture
     numbers = diffs.changed(old, picture)

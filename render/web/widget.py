@@ -1,8 +1,8 @@
 """The viewer as a Jupyter widget; each view (output) of the widget is a page of one session.
 
-A view sends the messages of `protocol.py`, together with the view's name, as custom messages.
-Python sends updates as buffers of custom messages. The event loop runs in a separate thread,
-because the kernel's event loop is blocked while a cell runs.
+Both directions use Jupyter's custom messages. A view sends its name and a message of `protocol.py`.
+Python sends updates as buffers. The event loop runs in its own thread, because the kernel's event
+loop is blocked while a cell runs.
 """
 
 import asyncio
@@ -26,18 +26,18 @@ from .show import Show
 
 LEAVE = '["leave"]'  # message that a view sends when it is removed
 MAX_VIEWS = 64  # maximum number of views; one more replaces the oldest one
-# Mean number of bytes per second that are sent. Jupyter drops messages beyond 1 MB per second.
+# Limit on the bytes sent per second, on average. Jupyter drops messages beyond 1 MB per second.
 RATE = 600_000
 CLOSING_TAKES = 60.0  # maximum time to wait for a file being written, in seconds
 STAYS = "close() of the widget ends the session"
 CLOSED = "The session was closed."
-PYTHON_ENDS = "cannot schedule new futures"  # part of the error of a thread pool when Python exits
+PYTHON_ENDS = "cannot schedule new futures"  # part of a thread pool's error while Python exits
 
 
 class PlayerWidget(anywidget.AnyWidget):
     """The viewer of a session in a notebook; `close()` ends the session.
 
-    `session` is the session that is shown: `session.now` is the time step on the picture.
+    `session` is the displayed session, and `session.now` the displayed time step.
     """
 
     height = traitlets.Int().tag(sync=True)  # height of each output, in CSS pixels

@@ -72,7 +72,7 @@ def begun(steps: int, seed: int) -> dict[str, Any]:
 
 
 def played(id: str, steps: int, seed: int) -> dict[str, Any]:
-    """Return the results of fuzzing one id, and clear all compiled programs."""
+    """Fuzz one id and return the results; then clear JAX's caches of compiled programs."""
     start = time.perf_counter()
     found = fuzz(jaxenvs.make(id), steps=steps, seed=seed, length=128, near=NEAR)
     jax.clear_caches()

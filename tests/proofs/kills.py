@@ -66,10 +66,10 @@ def phase(folder: Path) -> str:
 
 
 def killed(folder: Path, is_time: Callable[[float], bool]) -> dict[str, Any] | None:
-    """Start a training and kill it when `is_time(seconds since it made its folder)` is true.
+    """Start a training, and kill it when `is_time(seconds)` is true; return what was killed.
 
-    Return the time and phase of the kill and the update of the last checkpoint, or None if the
-    training ended before the kill.
+    seconds: time since the training made its folder. Returns the time and the phase of the kill,
+        and the update of the last checkpoint; None if the training ended before the kill.
     """
     process = _start(command(*TRAINING, "--out", str(folder)))
     begun = _begun(process, folder)
@@ -88,10 +88,10 @@ def killed(folder: Path, is_time: Callable[[float], bool]) -> dict[str, Any] | N
 
 
 def go_on(folder: Path) -> float:
-    """Finish a killed training: resume it, or restart it if there is nothing to resume.
+    """Finish a training: resume it if it can be resumed, else start it from the beginning.
 
-    Return the seconds until its end, counted from the start of the process or, if later, from the
-    creation of the training's folder.
+    Return the seconds that it took from the creation of its folder, or from the start of the
+    process if the folder existed.
     """
     resumed = (folder / "config.json").is_file()
     words = ("--resume", str(folder)) if resumed else (*TRAINING, "--out", str(folder))
@@ -107,9 +107,10 @@ def compare(
     like: tuple[dict[str, np.ndarray], list[dict[str, Any]]],
     is_time: Callable[[float], bool],
 ) -> dict[str, Any] | None:
-    """Kill a training, resume it, and compare its outcome with `like`, an undisturbed outcome.
+    """Kill and resume a training, and compare its outcome with `like`.
 
-    Returns None if the training ended before the kill.
+    `like` is the outcome of a training that was not killed. Returns None if the training ended
+    before the kill.
     """
     try:
         row = killed(folder, is_time)

@@ -23,10 +23,10 @@ sys.path.insert(0, str(ROOT / "tests" / "render"))
 
 from paging import Page  # noqa: E402
 
-# (width, height) of the pages in pixels, used in turn.
+# (width, height) of the pages in pixels; page i has entry i modulo the number of entries.
 SIZES = ((1280, 740), (880, 620), (390, 620))
-MOST_GROWTH = 96 * 2**20  # allowed growth in bytes; the history alone may take 64 MiB
-# Seconds between two answers of the slow page, and between two connections of page 1.
+MOST_GROWTH = 96 * 2**20  # allowed growth of memory in bytes; the history may take 64 MiB of it
+# Seconds that page 0 waits before each confirmation, and that page 1 stays connected.
 SLOW, BACK = 1.0, 5.0
 
 
@@ -86,9 +86,10 @@ async def _load(address: str, process: int, minutes: float, pages: int) -> int:
 
 
 async def _page(address: str, index: int, counts: list[int]) -> None:
-    """Receive and confirm pictures; page 0 is slow, page 1 leaves and comes back.
+    """Receive pictures and confirm them, as page `index` of the load.
 
-    Adds the numbers of received pictures and bytes to the two entries of `counts`.
+    Page 0 confirms slowly; page 1 closes its connection regularly and opens a new one. `counts` is
+    [number of pictures, number of bytes] received so far, and is updated.
     """
     origin, there = address.split("/?")[0], address.replace("/?", "/session?")
     async with aiohttp.ClientSession() as http:

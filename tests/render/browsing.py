@@ -18,8 +18,8 @@ BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "
 ALONE = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-sync"
 ALONE += " --disable-background-networking --disable-component-update --mute-audio"
 ALONE += " --force-color-profile=srgb --remote-debugging-port=0"
-STARTING_TAKES = 60.0  # maximum time in which the browser starts, in seconds
-ANSWER_TAKES = 60.0  # maximum time to wait for an answer of the browser, or in `until`, in seconds
+STARTING_TAKES = 60.0  # maximum time to wait for the start of the browser, in seconds
+ANSWER_TAKES = 60.0  # maximum time to wait for the browser's answer, and in `until`, in seconds
 
 
 class Page:
@@ -39,14 +39,14 @@ class Page:
                 return answer["result"]
 
     async def value(self, expression: str) -> Any:
-        """Return the value of a JavaScript expression, awaited if it is a promise."""
+        """Evaluate a JavaScript expression and return its value; a promise is awaited first."""
         given = {"expression": expression, "returnByValue": True, "awaitPromise": True}
         found = await self.ask("Runtime.evaluate", **given)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
     async def until(self, expression: str) -> None:
-        """Wait until a JavaScript expression is true; an exception counts as false."""
+        """Wait until a JavaScript expression is true; it counts as false if it throws."""
         end = time.monotonic() + ANSWER_TAKES
         safe = f"(() => {{ try {{ return !!({expression}); }} catch {{ return false; }} }})()"
         while not await self.value(safe):
@@ -61,7 +61,7 @@ class Page:
             await self.ask("Input.dispatchKeyEvent", **given, **(text if kind == "keyDown" else {}))
 
     async def mouse(self, kind: str, x: float, y: float, pressed: bool = False) -> None:
-        """Send a mouse event: `kind` is "Pressed", "Moved" or "Released"."""
+        """Send the mouse event `kind`: "Pressed", "Moved" or "Released"."""
         given = {"type": f"mouse{kind}", "x": x, "y": y, "clickCount": 1}
         button = {"button": "left"} if kind != "Moved" or pressed else {}
         await self.ask("Input.dispatchMouseEvent", **given, **button, buttons=int(pressed))
@@ -95,7 +95,7 @@ async def browser(profile: Path) -> AsyncIterator["Browser"]:
             opened = Browser(session, int(noted.read_text().split()[0]))
             try:
                 yield opened
-            finally:  # otherwise, a later test would report the open connections
+            finally:  # pytest would report open connections in a later test
                 await opened.close()
     finally:
         process.terminate()

@@ -16,7 +16,7 @@ from jaxenvs.render.controls import Controller
 from jaxenvs.render.session import Session
 
 Cell = tuple[int, int]
-# Pairs of an achievement's name and a function, which presses a key towards the achievement or
+# Pairs (name of an achievement, function that presses the next key towards it). The function
 # returns False if no key helps.
 Deeds = Iterator[tuple[str, Callable[[], bool]]]
 KEYS = {(0, -1): "a", (0, 1): "d", (-1, 0): "w", (1, 0): "s"}
@@ -29,7 +29,7 @@ TOOLS = {  # block -> tool that is needed to dig through it; None: no tool
     Block.IRON: "stone_pickaxe",
 }
 DIG, BRIDGE = 3, 12  # path costs of a step through a solid block, and over water
-# Steps of a 300-step day at which the player takes shelter, and leaves it.
+# Steps of a 300-step day between which the player takes shelter.
 EVENING, MORNING = 120, 280
 SEEDS = range(50)
 
@@ -39,9 +39,9 @@ def beyond(cell: Cell, step: Cell, times: int = 1) -> Cell:
 
 
 class Player:
-    """Player that presses keys of a controller.
+    """Player that presses keys of a controller, and records them in `keys`.
 
-    Each method whose name is a verb presses one key or returns False.
+    Each method named after a verb presses one key and returns True, or returns False without a key.
     """
 
     def __init__(self, controller: Controller) -> None:
@@ -94,7 +94,7 @@ class Player:
         return EVENING < self.hour < MORNING
 
     def room(self, closed: Cell | None = None) -> int:
-        """Count the cells that can be reached without passing `closed`; stop counting at five."""
+        """Return how many cells can be reached without crossing `closed`, counted only up to 5."""
         seen, todo = {self.at}, [self.at]
         while todo and len(seen) < 5:
             cell = todo.pop()
@@ -110,7 +110,7 @@ class Player:
     def way(self, goals: Collection[Cell]) -> Cell | None:
         """Return the first step of the cheapest path to one of `goals`; None if there is no path.
 
-        The path may lead through stone and over water.
+        The path may cross water and blocks that the player can dig through, such as stone.
         """
         goals = set(goals) - {self.at}
         heap: list[tuple[int, Cell, Cell | None]] = [(0, self.at, None)] if goals else []
@@ -140,7 +140,7 @@ class Player:
         return BRIDGE if block == Block.WATER and self.has["stone"] >= 3 else 0
 
     def act_on(self, goals: Collection[Cell]) -> bool:
-        """Press the next key towards one of the cells `goals`, or DO if the player faces one.
+        """Press the next key on the path to one of `goals`, or DO if the player faces a goal.
 
         Returns False if no path leads to a goal.
         """
@@ -163,7 +163,7 @@ class Player:
         return self.press("r" if over_water else "space")
 
     def place(self, key: str, on: Collection[Block]) -> bool:
-        """Press `key` to place an object if the block ahead is in `on`; else step aside."""
+        """Press `key` to place an object if the block ahead is in `on`, else a key to move away."""
         cell = beyond(self.at, self.ahead)
         if self.block(cell) in on and cell not in self.taken:
             return self.press(key)
@@ -173,9 +173,9 @@ class Player:
     # Methods for the night.
 
     def shelter(self) -> bool | None:
-        """Press the next key to dig into stone and close the entrance.
+        """Press the next key to dig a shelter into stone and close its entrance.
 
-        Returns False when the player is enclosed, and None if there is no suitable stone.
+        Returns False once the player is enclosed, and None if no stone is suitable.
         """
         if self.room() < 4:
             self.burrow = None
@@ -198,9 +198,10 @@ class Player:
         return self.press(KEYS[step]) if self.at == inner else None
 
     def find_burrow(self) -> tuple[Cell, Cell, Cell, Cell] | None:
-        """Find an open cell in front of two enclosed stone cells; None if there is none.
+        """Find an open cell in front of two cells of stone with solid blocks around them.
 
-        Return the open cell, the inner cell, the innermost cell, and the direction into the stone.
+        Returns the open cell, the first and the second cell of stone, and the direction from the
+        open cell into the stone; None if there is no such place.
         """
         open_or_wet = {*FREE, Block.WATER, Block.OUT_OF_BOUNDS}
         stones = self.all_of(Block.STONE)
@@ -295,7 +296,7 @@ class Player:
             yield "eat_plant", lambda: self.walk(self.all_of(Block.PLANT))
 
     def tools(self, material: str, keys: str, table: bool) -> Iterator[bool]:
-        """Try the steps to a material's pickaxe and sword; yield whether each one pressed a key."""
+        """Try the steps to a material's next tool; yield whether each step has pressed a key."""
         made = [self.has[f"{material}_{tool}"] for tool in ("pickaxe", "sword")]
         missing = made.count(0)
         if not missing:
@@ -311,7 +312,7 @@ class Player:
     def costs(self, material: str, count: int, table: bool) -> dict[str, int]:
         """Return how many of each item are needed for `count` tools of a material.
 
-        Away from a table (`table` is False), stone tools need more wood and stone.
+        If the player is not near a table (`table` is False), stone tools need more wood and stone.
         """
         if material == "wood":
             return {"wood": count}
@@ -329,7 +330,7 @@ class Player:
         )
 
     def tunnels(self) -> set[Cell]:
-        """Return distant path cells with many path cells around them, where skeletons spawn."""
+        """Return distant path cells with at least 14 path cells nearby, where skeletons spawn."""
         path = self.map == Block.PATH
         around = np.lib.stride_tricks.sliding_window_view(np.pad(path, 4), (9, 9)).sum((2, 3))
         far = np.abs(np.indices(path.shape) - np.array(self.at)[:, None, None]).sum(0) > 2

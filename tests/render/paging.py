@@ -45,7 +45,7 @@ class Served:
         return self.show.viewer.controller
 
     async def open(self, size: tuple[int, int] | None = (320, 240), ratio: float = 1.0) -> "Page":
-        """Open a page of `size` pixels; with None, the page does not send its size yet."""
+        """Open a page of `size` pixels; if `size` is None, the page does not send a size."""
         address = f"{self.origin}/session?token={self.door.token}"
         origin = {"Origin": self.origin}
         page = Page(await self.http.ws_connect(address, headers=origin, max_msg_size=0))
@@ -67,7 +67,7 @@ async def serving(
 ) -> AsyncIterator[Served]:
     """Serve a session while the `async with` block runs.
 
-    `door` is the socket of the server and the token of its pages; None opens a free port.
+    `door` is the server's socket with the token for its pages; None listens on a free port.
     """
     door = door or server.opened(None, 0)
     show = Show(prepare, "jaxenvs play --resume")
@@ -80,7 +80,7 @@ async def serving(
             there.task.cancel()
             await show.close(PATIENCE)
             await runner.cleanup()
-            for page in there.pages:  # otherwise, a later test would report the open connections
+            for page in there.pages:  # pytest would report open connections in a later test
                 await page.socket.close()
 
 

@@ -50,14 +50,14 @@ def assert_near(frames: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 @pytest.mark.parametrize("suffix", VIDEOS)
 def test_a_video_shows_each_picture_for_its_duration(suffix, tmp_path):
     path, shown = tmp_path / f"a{suffix.upper()}", pictures(5)
-    # Odd sizes must be padded, because codecs need even sizes.
+    # Make the height and the width odd: they must be padded, because video codecs need even sizes.
     shown = [picture[:47, :63] for picture in shown]
     given = zip(shown, [0.125, 0.125, 0.5, 0.0625, 0.0625], strict=True)
     assert animation.write(path, given, 8) == 5
     frames, rate = read(path)
     assert rate == 8
-    # At 8 frames per second, 0.5 s are four frames. The last two pictures last half a frame each,
-    # but get a whole frame.
+    # A frame lasts 1/8 s, so the picture of 0.5 s takes four frames. The last two pictures last
+    # half a frame each, but each takes a whole one.
     assert_near(frames, [shown[i] for i in (0, 1, 2, 2, 2, 2, 3, 4)])
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
@@ -101,7 +101,7 @@ def test_solve_draws_the_solution_or_its_end(tmp_path, capsys):
     level, path = tmp_path / "level.txt", tmp_path / "a.png"
     level.write_text("1 2 3\n4 5 6\n. 7 8\n")
     given = ["Puzzle-SlidingTile-3x3-v0", "--instance", str(level), "--tile-size", "8"]
-    # The same settings as in the tests of `solve`, so that the compiled program is shared.
+    # Options as in the tests of `solve`: equal options need only one compilation.
     few = ["--batch-size", "64", "--node-budget", "20000"]
     ends = []
     for name in ("a.png", "a.gif"):

@@ -8,7 +8,7 @@ from jaxenvs.render.canvas import Canvas
 
 WORDS = "defeat skeleton, make iron pickaxe, 0 / 10000, Backspace undo"
 SIZE = 12  # size in points of the smallest text of the panel
-LARGE = 16  # factor by which the reference text is larger, to measure positions precisely
+LARGE = 16  # factor by which the text is larger whose letters' positions are the reference
 
 
 @pytest.fixture(autouse=True)

@@ -84,7 +84,7 @@ def test_watching_pause_steps_takeover_and_back():
     press(controller, "w")
     assert session.human and session.cursor == 3 and session.at_end
     assert session.now.action[0] == Action.FORWARD
-    # Arrow keys move through the history, also after a person has taken over.
+    # In mode "watch", arrow keys move through the history, even after a person has acted.
     press(controller, "left right")
     assert session.cursor == 3 and session.human
     press(controller, "right")
@@ -149,7 +149,7 @@ def test_saving_shows_a_notice_until_the_next_key():
 
 
 class Other(jaxenvs.Env):
-    """Environment without controls, tiles or image observations of its own."""
+    """Environment that defines no controls, no tiles and no picture."""
 
     continuous: bool = False
 

@@ -86,7 +86,7 @@ def test_a_session_stores_achievements(playing):
 
 
 def achieving(controller: Controller, *numbers: int) -> Controller:
-    """Take four steps; mark the achievements with these indices as earned by the last step."""
+    """Take four steps; mark the achievements with indices `numbers` as earned in the last one."""
     for key in ["a", "a", "a", "a"]:
         controller.press(key)
     session = controller.session
@@ -105,7 +105,7 @@ def test_achievements_are_marked_and_labelled_on_the_bar(playing):
     plain = count(playing, canvas.CUT)
     achieving(playing, 0, 4)
     assert bar.marks(playing.session, 0) == {4: ["collect wood", "collect drink"]}
-    # The cursor is at the achievements, so the bar shows their names.
+    # The displayed time step has earned achievements, so the bar shows their names.
     labelled = count(playing, canvas.CUT)
     playing.press("backspace")
     unlabelled = count(playing, canvas.CUT)
@@ -188,7 +188,7 @@ def test_the_first_moment_has_no_action(playing):
 
 
 def test_a_person_can_achieve_everything():
-    """A person can earn all achievements: press the keys that `craft_player.py` recorded."""
+    """The keys that `craft_player.py` recorded earn all achievements in one game."""
     seed, *keys = (Path(__file__).parent / "craft_keys.txt").read_text().split()
     controller = Controller(Session(ENV, seed=int(seed)), ID, "play")
     for key in keys:

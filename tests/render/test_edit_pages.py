@@ -95,7 +95,7 @@ def test_messages_of_the_editor():
 
 
 class Book:
-    """A journal and its viewer; `again` returns a new viewer with the journal's changes."""
+    """A viewer that writes a journal; `again` returns a new viewer that has replayed it."""
 
     def __init__(self, view: EditView, path) -> None:
         self.view, self.path = view, path
@@ -144,7 +144,7 @@ def test_changes_are_not_repeated_on_another_file(tmp_path):
     written(tmp_path, DOOR)
     with pytest.raises(UsageError, match="put that file back"):
         made.again(tmp_path)
-    assert made.path.stat().st_size == length  # the journal still has the changes
+    assert made.path.stat().st_size == length  # the refused journal keeps the changes
     written(tmp_path, KEY)
     assert made.again(tmp_path).is_changed
 

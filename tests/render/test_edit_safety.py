@@ -27,7 +27,7 @@ def test_each_change_by_another_program_is_asked_about(tmp_path):
     editor = painted(path)
     path.write_text(DOOR)
     assert not editor.save()
-    path.write_text(f"{DOOR}\n---\n{KEY}\n")  # the file changes again after the warning
+    path.write_text(f"{DOOR}\n---\n{KEY}\n")  # the file changes after the warning
     assert not editor.save() and "GoToDoor" in path.read_text()
     assert editor.save() and "GoToDoor" not in path.read_text()
 
@@ -58,9 +58,9 @@ def test_the_editor_outlives_an_error_of_the_solver(tmp_path):
 
 @pytest.fixture(params=[signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def number(request):
-    """Install Python's default handler of a signal, and yield the signal.
+    """Install Python's default handler of a signal, and yield the signal's number.
 
-    The tests need the default, because shells make background programs ignore some signals.
+    Without it, the signal could be ignored, as shells arrange for background programs.
     """
     usual = signal.default_int_handler if request.param == signal.SIGINT else signal.SIG_DFL
     before = signal.signal(request.param, usual)

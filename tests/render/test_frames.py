@@ -47,11 +47,11 @@ GRIDS = sorted({*GRIDS, *defaults.DRAWN, "BabyAI-BossLevel-v0"})
 def test_random_play_of_every_class_draws_only_tiles_that_exist(id, compiled):
     env = compiled(id).env
     draw = jax.jit(jax.vmap(lambda state: (env.tiles(state), env.view_tiles(state))))
-    # The same shapes as in the golden traces, so that the compiled rollout is reused.
+    # The shapes are those of the golden traces, so that the rollout needs no new compilation.
     for seed in range(4):
         steps = compiled(id).rollout(*contract.plan(env, seed), env.default_params)[1]
         done = np.asarray(steps.done)
-        # Mask of the steps up to and including the last step of the episode.
+        # Mask of the steps of the first episode, including its last step.
         played = np.cumsum(done) - done == 0
         board, view = (np.asarray(tiles)[played] for tiles in draw(steps.state))
         assert np.isin(board, valid_sprites()).all() and np.isin(view, valid_sprites()).all()

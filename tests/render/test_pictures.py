@@ -156,7 +156,7 @@ def test_params_reach_the_painter(monkeypatch, played):
         return jnp.full((4, 4, 3), bright).astype(jnp.uint8)
 
     class Lit(type(env)):
-        """DoorKey whose pictures show `max_steps_in_episode` by their brightness."""
+        """DoorKey whose picture is a grey value that depends on `max_steps_in_episode`."""
 
         picture = lit
 

@@ -20,7 +20,7 @@ IDS += ["Puzzle-Cube-2x2-v0", "Puzzle-Sudoku-v0"]
 
 
 class Still(Session):
-    """Session whose environment is never stepped, so that nothing is compiled."""
+    """Session that is never reset or stepped, so that nothing is compiled."""
 
     def __init__(self, env: jaxenvs.Env) -> None:
         self.env, self.boards = env, 1
@@ -75,8 +75,7 @@ def test_every_action_can_be_taken_and_no_key_means_two_things(id):
         ("Puzzle-Pancake-10-v0", "down down down space", "flip 4"),
         ("Puzzle-PegSolitaire-v0", "down down down right space right right space", "3,1 right"),
         ("Puzzle-Sudoku-v0", "down right right 7", "r2c3=7"),
-        # Puzzles with each kind of controls: a key per action, a click on one place, or on two
-        # places.
+        # Puzzles with all ways to select actions: a key per action, one place, or two places.
         *with_full(
             ("Puzzle-SlidingTile-3x3-v0", "d", 1),
             ("Puzzle-Pyraminx-v0", "B", "B'"),
@@ -116,7 +115,7 @@ def test_a_click_means_the_nearest_city():
     level = env.read_level("\n".join(f"{i / 10} {0.2 + i % 2 / 2}" for i in range(10)))
     state = env.reset_to(jax.random.key(0), level).state
     nearest = env.controls.pointing.action
-    # City 4 is at (0.4, 0.2) and city 5 at (0.5, 0.7). Each click is nearest to one of them.
+    # City 4 is at (0.4, 0.2), city 5 at (0.5, 0.7). The clicks are nearest to cities 4 and 5.
     assert nearest(state, (3, 7)) == 4
     assert nearest(state, (11, 8)) == 5
 
@@ -186,13 +185,13 @@ def test_a_turn_ends_where_the_rules_put_the_stickers(size):
     state = env.reset_to(jax.random.key(0), level).state
     step, draw = jax.jit(env.step), jax.jit(lambda state: env.picture(state, 8))
     before = draw(state)
-    half = 2 * size * 8  # width in pixels of the net on the left, which does not move
+    half = 2 * size * 8  # width in pixels of the net on the left, which turns do not animate
     for action in range(env.num_actions):
         after = step(jax.random.key(0), state, np.int32(action)).state
         ended = np.asarray(env.picture_between(state, action, 1.0, 8)).astype(int)
         wanted = np.asarray(draw(after)).astype(int)
         for solid in (np.s_[: size * 8, half:], np.s_[2 * size * 8 :, half:]):
-            # Allow 1 % of wrong pixels, because rounding of corners may move an edge by a pixel.
+            # Up to 1 % of the pixels may be wrong: rounded corners can shift an edge by a pixel.
             assert (abs(ended[solid] - wanted[solid]).max(axis=-1) > 64).mean() < 0.01, action
         started = np.asarray(env.picture_between(state, action, 0.0, 8))
         np.testing.assert_array_equal(started, before)
@@ -224,7 +223,7 @@ def test_a_tour_draws_its_route():
     plain = frames.board_painter(env, 16)(session.now.state)
     np.testing.assert_array_equal(boards.pictures(session, 16), plain)  # there is no route yet
     lengths = []
-    for city in (2, 2, 1, 3):  # the second 2 changes nothing; the last step also closes the tour
+    for city in (2, 2, 1, 3):  # the second 2 does nothing; 3 closes the tour
         session.act(city)
         plain = frames.board_painter(env, 16)(session.now.state)
         drawn = boards.pictures(session, 16)

@@ -183,7 +183,8 @@ def test_the_command_writes_a_replay_together_with_a_gif(tmp_path, capsys):
         assert image.n_frames == 7
 
 
-# Script that runs in the page in a browser: it acts like a person and records the page's state.
+# Script for the replay's page in a browser. DO is replaced by a test's script, which acts like a
+# person and notes the page's state.
 PROBE = """
 <script>
 (async () => {
@@ -221,16 +222,17 @@ PROBE = """
 
 
 def probed(tmp_path, page, do: str, window: tuple[int, int] = WINDOW) -> list[dict]:
-    """Run the script `do` in the replay's page; return the states that it records.
+    """Run the script `do` in the replay's page; return the page's states that the script notes.
 
-    The pixels of each state are an array (height, width, 4).
+    `pixels` of each state is an array (height, width, 4).
     """
     target = tmp_path / "probed.html"
     target.write_text(page.read_text() + PROBE.replace("DO", do))
     size = "--window-size={},{}".format(*window)
     profile = f"--user-data-dir={tmp_path / 'profile'}"
     command = [BROWSER, *ALONE.split(), size, profile, "--dump-dom"]
-    # Time budget of the page's virtual clock; a busy machine needs the larger one.
+    # Seconds of the page's virtual clock. The second value is tried if the first is too short, as
+    # on a busy machine.
     for seconds in (30, 300):
         words = [*command, f"--virtual-time-budget={seconds * 1000}", target.as_uri()]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)

@@ -98,7 +98,7 @@ def test_an_episode_ends_and_the_next_one_begins():
     s = play(session(pilot=None), TO_GOAL)
     assert s.is_over() and s.now.terminated[0] and not s.now.truncated[0]
     assert s.now.score[0] == s.now.reward[0] == pytest.approx(1 - 0.9 * 5 / 100)
-    # After the end of an episode, `act` does nothing; only `new_level` continues.
+    # Once the episode has ended, `act` does nothing; `new_level` starts the next episode.
     assert not s.act(Action.FORWARD) and len(s.history) == 6
     s.new_level()
     assert s.now.action[0] == NO_ACTION and s.now.score[0] == 0 and s.now.reward[0] == 0
@@ -230,7 +230,7 @@ def test_policies_act_greedily_or_sample_and_report_probabilities_and_value():
 
 def test_recurrent_state_is_reset_at_the_end_of_an_episode():
     s = play(session(boards=2, pilot=of_policy(Counting())), TO_GOAL[:-1])
-    # The policy has seen the four states in which a person acted, and the current state.
+    # The policy has counted 5 states: the four in which a person acted, and the displayed one.
     assert sessions.policy_output(s, 0)[1] == 5.0
     s.act(TO_GOAL[-1])
     assert s.is_over(0) and not s.is_over(1)
@@ -238,7 +238,7 @@ def test_recurrent_state_is_reset_at_the_end_of_an_episode():
     forward(s, 1)  # begins a new episode of board 0
     assert [sessions.policy_output(s, board)[1] for board in (0, 1)] == [1.0, 7.0]
     s.seek(2)
-    assert sessions.policy_output(s, 0)[1] == 3.0  # the count at the time step of the cursor
+    assert sessions.policy_output(s, 0)[1] == 3.0  # count at the displayed time step
 
 
 PENDULUM = jaxenvs.make("Classic-Pendulum-v0")
@@ -277,7 +277,7 @@ def test_a_policy_of_continuous_actions_reports_its_mode():
 
 
 def test_the_history_keeps_no_buffers_of_jax():
-    """Views of JAX's buffers would take ten times more memory than `_capacity` counts."""
+    """The history copies arrays: views of JAX's buffers take ten times what `_capacity` counts."""
     session = Session(ENV, RANDOM, 2)
     session.forward()
     session.new_level(0)

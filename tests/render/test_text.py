@@ -29,7 +29,7 @@ def typed(monkeypatch, capsys, no_display):
 
 def test_a_game_is_won_by_typed_actions(typed):
     code, out = typed("forward", "fo", "1", "Forward", "2")
-    # A prompt for each of the five lines, and one more before the input ends.
+    # One prompt for each of the five lines, and one at which the input ends.
     assert code == 0 and out.count("> ") == 6
     assert "Mission: get to the green goal square." in out and "> Forward" in out
     assert "You see a goal 2 steps ahead and 2 to the right." in out
@@ -110,7 +110,7 @@ def test_a_suggestion_ends_in_one_question_mark():
 
 
 def test_long_lines_are_quoted_in_part():
-    for line in ("9" * 5000, "a" * 100_000):  # Python's `int` refuses more than 4300 digits
+    for line in ("9" * 5000, "a" * 100_000):  # `int` accepts at most 4300 digits
         problem = text.chosen(line, NAMES, [0]).problem
         assert problem.startswith(f"There is no action '{line[0] * 57}...'. Legal now:")
         assert len(problem) < 200

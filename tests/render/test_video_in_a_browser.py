@@ -70,7 +70,7 @@ def played(path, profile) -> dict:
         address = f"http://127.0.0.1:{server.server_port}/"
         autoplay = "--autoplay-policy=no-user-gesture-required"
         words = [BROWSER, *ALONE.split(), autoplay, f"--user-data-dir={profile}"]
-        # The option keeps the browser open after the page has loaded.
+        # With this option, a headless browser stays open after the page has loaded.
         words += ["--remote-debugging-port=0", address]
         with subprocess.Popen(
             words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

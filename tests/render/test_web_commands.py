@@ -155,7 +155,7 @@ def test_journals_are_bounded_and_private(tmp_path, book, monkeypatch):
 
 @contextlib.contextmanager
 def default_signals() -> Iterator[None]:
-    """Let processes that start in this context react to SIGINT and SIGHUP, even under `nohup`."""
+    """Start processes that react to SIGINT and SIGHUP, even if this process ignores them."""
     names = [signal.SIGINT, signal.SIGHUP]
     before = [signal.signal(name, signal.SIG_DFL) for name in names]
     try:
@@ -168,7 +168,7 @@ def default_signals() -> Iterator[None]:
 def started(home: Path, *words: str, heeds: bool = True) -> tuple[subprocess.Popen, list[str]]:
     """Start a command with `--web`; return its process and the first four lines that it prints.
 
-    heeds: whether the process reacts to SIGINT and SIGHUP even if this process ignores them.
+    heeds: whether the command reacts to SIGINT and SIGHUP even if this process ignores them.
     """
     given = {**os.environ, "JAXENVS_CACHE": str(home), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "jaxenvs", *words, "--web"]

@@ -132,8 +132,8 @@ def test_a_phone_plays_by_touch(tmp_path):
     browsed(tmp_path, test)
 
 
-# JavaScript that sends four events at once: the mouse moves, releases its button, moves again and
-# leaves the canvas. The script returns the names of the messages that the page sends, in order.
+# JavaScript that simulates four events at once: the mouse moves, is released, moves again, and
+# leaves the canvas. Returns the names of the messages that the viewer sends, in order.
 MOUSE = """new Promise(resolve => {
   const seen = [], send = (...message) => seen.push(message[0]);
   const made = new Viewer(document.createElement("div"), {send, tell() {}, fails() {}});
@@ -145,10 +145,7 @@ MOUSE = """new Promise(resolve => {
 
 
 def test_the_mouse_is_where_it_was_last_seen(tmp_path):
-    """A page sends the mouse's latest position before it reports a released button.
-
-    The page does the same before it reports that the mouse has left the canvas.
-    """
+    """A page sends the mouse's latest position before a release and before it leaves."""
 
     async def test(b: Browser, there: Served) -> None:
         page = await opened(there, b)

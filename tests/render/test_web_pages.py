@@ -95,7 +95,7 @@ def test_the_bar_scrubs_and_a_click_opens_a_board():
         await page.say("click", where.bar.left, where.bar.centery)
         await page.until(lambda page: "moment 0 of 4" in page.facts["moment"])
         await other.until(lambda page: "moment 0 of 4" in page.facts.get("moment", ""))
-        await other.say("move", 300, 230)  # the other page's mouse does not drag the history bar
+        await other.say("move", 300, 230)  # no drag: this page's button is not pressed
         await page.say("move", *where.bar.center)
         await page.until(lambda page: "moment 2 of 4" in page.facts["moment"])
         await page.say("release")
@@ -380,7 +380,7 @@ def test_a_turn_is_animated():
 
 
 def test_pages_have_every_key_of_the_window():
-    """Every key of three environments' actions has a name that `viewer.js` can send."""
+    """For three environments, `viewer.js` can send every key that runs an action in the window."""
     text = server._content("viewer.js", "text/javascript").text or ""
     for id in (ID, "Craft-Classic-Ids-v0", "Puzzle-Cube-3x3-v0"):
         for row in jaxenvs.make(id).controls.actions:

@@ -114,7 +114,7 @@ async def pixels(page: Page) -> np.ndarray:
 
 
 def played(*actions: int) -> Controller:
-    """Return the controller of a session like that of the notebook, after `actions`."""
+    """Return a controller of the notebook's environment in which `actions` have been taken."""
     controller = Controller(Session(ENV), ID, "play")
     for action in actions:
         controller.session.act(action)
@@ -135,7 +135,7 @@ async def play(page: Page, folder: Path) -> None:
     await run_cell(page, 0)
     await at(page, "0 of 0")
     await click(page)
-    # Outside the widget, D D and X would delete cells.
+    # The widget must keep the keys from JupyterLab, in which D D and X delete cells.
     for key in ("ArrowRight", "ArrowUp", "d", "d", "x"):
         await page.key(key)
     await at(page, "4 of 4")
@@ -160,7 +160,7 @@ async def wait(page: Page, folder: Path) -> None:
 
 
 async def run_again(page: Page, folder: Path) -> None:
-    """Show a second output, run the first cell again, and end the kernel."""
+    """Show the widget in a second output, run the first cell again, and end the kernel."""
     await run_cell(page, 3)
     await page.until("document.querySelectorAll('.jaxenvs-viewer').length === 2")
     await run_cell(page, 0)

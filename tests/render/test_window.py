@@ -99,7 +99,7 @@ def test_the_window_shows_the_session_and_draws_only_when_it_changes(window):
     keys(window, "right")
     assert shown(window) not in (first, set())
     keys(window, "back")
-    # The cursor is at the first step again, with a longer history on the bar.
+    # The first time step is displayed again, but the history on the bar is longer now.
     size = window.display.get_size()
     assert shown(window) == pygame.image.tobytes(screen.draw(window.controller, size), "RGB")
 
@@ -226,7 +226,7 @@ def slow():
 
 def test_it_opens_at_once_with_a_spinner(slow):
     first = shown(slow)
-    assert len(set(first)) > 10  # the window shows a word and dots, which have many colours
+    assert len(set(first)) > 10  # the smooth edges of the word and the dots have many colours
     time.sleep(0.2)
     slow.pump(0.0)
     assert shown(slow) != first and slow.controller is None
@@ -263,7 +263,7 @@ def test_it_closes_while_it_compiles(slow):
     slow.pump(0.0)
     assert not slow.open and time.monotonic() - began < 1
     slow.close()
-    assert background.is_busy()  # the job still runs, so the command exits at once
+    assert background.is_busy()  # `close` did not wait for the job
 
 
 def test_escape_closes_it_while_it_compiles(slow):
@@ -283,7 +283,7 @@ def test_a_long_step_shows_the_busy_word_over_the_picture(window, monkeypatch):
     until = time.monotonic() + 60
     while shown(window) == still and time.monotonic() < until:
         window.pump(0.0)
-    # During the long step, only the word in the corner changes.
+    # The bottom of the window is unchanged; at its top, the busy screen shows a word.
     assert shown(window)[-3000:] == still[-3000:] != shown(window)[:3000]
     go_on.set()
     settle(window)

@@ -9,9 +9,9 @@ SIZES = [(500, 900), (760, 520), (800, 600), (930, 640), (1400, 900), (2350, 162
 
 
 def assert_whole(controller: Controller, size: tuple[int, int]) -> screen.Layout:
-    """Check that a window of `size` shows everything, and return its layout.
+    """Assert that a window of `size` shows everything, and return its layout.
 
-    The panel must show all blocks, nothing may overlap, and boards must be large enough.
+    The panel must show all its blocks, nothing may overlap, and boards must not be too small.
     """
     where = screen.layout(controller, size)
     blocks, scale = panel.heights(controller), where.scale

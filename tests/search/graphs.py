@@ -13,14 +13,15 @@ VERTICES, ACTIONS, PREDECESSORS = 14, 3, 8
 
 
 class Graph(NamedTuple):
-    """A graph, which is the instance of a level of `Graphs`.
+    """A graph, which is the instance of a level in the domain `Graphs`.
 
-    The arrays of several graphs have an additional first axis.
+    In a batch of graphs, each array has the graphs as an additional first axis.
     """
 
     after: Any  # int32 (vertices, actions): next vertex of each action, -1 if the action is illegal
     cost: Any  # float32 (vertices, actions): cost of each action
-    # int32 (vertices, predecessors): vertex * ACTIONS + action of each edge to this vertex, or -1.
+    # int32 (vertices, predecessors): each edge that leads to the vertex, as vertex * ACTIONS +
+    # action of its origin; -1 is padding.
     before: Any
     bound: Any  # float32 (vertices,): value of the heuristic
     goal: Any  # int32 (): index of a vertex
@@ -35,7 +36,7 @@ class Level(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Graphs:
-    """Search domain whose instances are graphs, so that all graphs share one compiled program."""
+    """Search domain of graphs; a graph is an instance, so all graphs share a compiled program."""
 
     name: str = "Graphs"
     num_actions: int = ACTIONS
@@ -70,7 +71,7 @@ class Graphs:
 
 
 def level(after, cost, bound, start, goal) -> Level:
-    """Return levels whose instances are the graphs with edges `after`.
+    """Return levels on the graphs whose edges are in `after`, an int32 array as in `Graph`.
 
     If a vertex has more than PREDECESSORS incoming edges, the excess edges are removed from
     `after`.
@@ -107,10 +108,11 @@ def to_goal(graph: Graph) -> np.ndarray:
 def random_levels(
     rng: np.random.Generator, count: int, unit_cost: bool
 ) -> tuple[Level, np.ndarray]:
-    """Return random levels and their exact costs; heuristics are admissible, rarely consistent.
+    """Return random levels and their optimal costs.
 
-    The costs of a graph are all 1, integers from 0 to 2, quarters from 0 to 8, or integers from 1
-    to 999, so that float32 sums are exact.
+    The heuristics are admissible, but rarely consistent. All action costs of a graph are 1,
+    integers from 0 to 2, multiples of 1/4 from 0 to 8, or integers from 1 to 999. So float32 sums
+    are exact.
     """
     shape = (count, VERTICES, ACTIONS)
     after = rng.integers(0, VERTICES, shape).astype(np.int32)
@@ -131,8 +133,8 @@ def random_levels(
     share = np.minimum(share, 1) * rng.choice([0, 1], (count, 1), p=[0.1, 0.9])
     whole = np.where(np.isfinite(exact), exact, 0)
     bound = np.floor(share * whole * 4) / 4
-    # Where the goal is unreachable, an admissible heuristic may be infinite. Half of these vertices
-    # get the value inf, the others 7.
+    # An admissible heuristic may have any value where the goal is unreachable: inf at half of these
+    # vertices, 7 at the others.
     seen = rng.random((count, VERTICES)) < 0.5
     bound = np.where(~np.isfinite(exact), np.where(seen, np.inf, 7.0), bound)
     graph = drawn.instance._replace(bound=bound.astype(np.float32))
@@ -140,7 +142,7 @@ def random_levels(
 
 
 def unit_level(successors, bound, start: int, goal: int) -> Level:
-    """Return a level with action costs of 1, given the list of next vertices of each vertex."""
+    """Return a level with action costs of 1; `successors[i]` lists the vertices after vertex i."""
     after = np.full((1, VERTICES, ACTIONS), -1, np.int32)
     for vertex, to in enumerate(successors):
         after[0, vertex, : len(to)] = to

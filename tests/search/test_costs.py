@@ -55,7 +55,7 @@ def least_cost(costs):
 
 
 def drawn_costs(rng):
-    """Return six arrays of random costs of entering each cell, such as with zeros or outliers."""
+    """Return six random arrays of the costs of entering each cell, some with zeros or outliers."""
     digits = rng.integers(1, 10, CELLS)
     return np.stack(
         [
@@ -104,7 +104,7 @@ adapted = jax.jit(open_list.adapted, static_argnums=2)
 
 
 def moved(todo, priorities, batch):
-    """Adapt the open list's ranges until they no longer change, moving all entries each time.
+    """Change the open list's ranges until they fit, and push all entries again after each change.
 
     Return the open list and the number of changes.
     """
@@ -128,9 +128,9 @@ def moved(todo, priorities, batch):
     ],
 )
 def test_the_open_list_finds_ranges_that_order_its_entries(width):
-    """The open list must find good ranges for priorities over nine orders of magnitude.
+    """The open list finds ranges that order priorities from 1e-3 to 1e6.
 
-    The initial ranges do not fit these priorities.
+    The initial ranges, of the given width, do not fit these priorities.
     """
     rng, batch = np.random.default_rng(3), 64
     priorities = jnp.asarray(10 ** rng.uniform(-3, 6, 64 * batch), jnp.float32)

@@ -1,7 +1,7 @@
-"""Tests that proofs and bounds of searches are true, by comparison with exact costs.
+"""Tests that compare the proofs and bounds of searches with exact costs.
 
 The default run uses a few hundred random graphs; `pytest -m slow tests/search/test_proofs.py -s`
-uses 4,096 for each of eighteen settings.
+uses 4,096 for each combination of settings.
 """
 
 import functools
@@ -22,14 +22,14 @@ SMALL = {"node_budget": 400, "max_length": 32}
 
 
 class Way(NamedTuple):
-    """Settings of a search, compiled once for all graphs."""
+    """Settings of a search; the search is compiled once for each `Way`."""
 
     name: str
     batch_size: int
     unit_cost: bool = False
     weight: float = 1.0
     terminate: str = "optimal"
-    # Whether all graphs are levels of one search; otherwise each graph is searched alone.
+    # True: one search solves all graphs, as its levels. False: each graph is searched alone.
     table: bool = False
 
 
@@ -45,7 +45,7 @@ def searching(way):
 
 
 def claims(way, exact, result):
-    """Return the numbers of false claims, optimality proofs and unsolvability proofs."""
+    """Return the numbers of false claims, of optimality proofs and of unsolvability proofs."""
     cost, lower = np.asarray(result.cost), np.asarray(result.lower_bound)
     solved, optimal = np.asarray(result.solved), np.asarray(result.optimal)
     unsolvable = np.asarray(result.unsolvable)
@@ -74,13 +74,16 @@ TWO = (
 
 @pytest.mark.full
 def test_a_cheaper_meeting_is_not_proven_away_by_one_side_alone():
-    """Test two graphs with admissible, inconsistent heuristics, in both orders of the actions."""
+    """Test two graphs whose heuristics are admissible but inconsistent.
+
+    Each graph is also tested with the actions in reverse order.
+    """
     levels = []
     for successors, bound, start, goal in (ONE, TWO):
         for turned in (successors, [to[::-1] for to in successors]):
             levels.append(unit_level(turned, bound, start, goal))
-    # Repeat the levels until there are as many as in the other tests, so that the compiled program
-    # is shared.
+    # Repeat the levels up to the number of levels in the other tests, to use their compiled
+    # program.
     levels += levels * (TOGETHER // len(levels) - 1)
     levels = jax.tree.map(lambda *leaves: np.concatenate(leaves), *levels)
     exact = to_goal(levels.instance)[np.arange(TOGETHER), levels.board]
@@ -138,10 +141,10 @@ def test_every_claim_holds_on_many_random_graphs(way):
 
 @pytest.mark.slow
 def test_a_larger_weight_expands_no_more_of_a_hundred_15_puzzles():
-    """A solution must cost at most weight times the optimum.
+    """A larger weight expands fewer boards, and costs at most weight times the optimum.
 
-    This is checked for the levels whose optimum a search with weight 1 proves within a million
-    nodes.
+    The cost is checked for the levels whose optimum is known: a search with weight 1 and a million
+    nodes has proven it.
     """
     puzzle = SlidingTile(size=4, scramble=70)
     keys = jax.random.split(jax.random.key(0), 100)

@@ -40,7 +40,7 @@ def follow(puzzle, level, actions, length):
 
 
 def assert_plays(puzzle, levels, result):
-    """Assert that the actions of every solved level lead to its goal at the cost in `result`."""
+    """Assert that the actions lead to the result's board, a goal at the result's cost if solved."""
     for i in range(result.cost.shape[0]):
         level = jax.tree.map(lambda leaf, i=i: leaf[i], levels)
         board, cost = follow(puzzle, level, result.actions[i], result.length[i])
@@ -120,9 +120,9 @@ def weighted(weight):
 @pytest.mark.full
 @pytest.mark.parametrize("weight", [2.0, 5.0])
 def test_a_larger_weight_expands_less_and_loses_no_more_than_it_may(weight):
-    """A search must not claim that a solution is optimal if a cheaper one exists.
+    """Weighted A* must not claim that a solution is optimal if a cheaper one exists.
 
-    Levels that are solved early have no proof, because their open entries are then skipped.
+    With `terminate="first"`, the search of a level ends before its open entries prove the optimum.
     """
     result = weighted(weight)
     better = result.cost > eight().cost
@@ -153,9 +153,10 @@ def test_a_budget_that_ends_gives_the_nearest_board_and_a_bound():
 
 
 def test_a_level_without_a_solution_is_said_to_have_none():
-    """A board with two exchanged tiles is unsolvable: the search examines all 181,440 boards.
+    """If no solution exists, the search says so, after examining all 181,440 reachable boards.
 
-    The test changes the goal itself, because the puzzle's `level` refuses such boards.
+    The board is the goal with two exchanged tiles. It is made directly, because the puzzle's
+    `level` refuses unsolvable boards.
     """
     board = EIGHT.goal(())
     swapped = board.at[0].set(board[0] ^ np.uint32(0x3 | 0x3 << 4))  # exchanges the tiles 1 and 2
@@ -164,9 +165,9 @@ def test_a_level_without_a_solution_is_said_to_have_none():
 
 
 def test_a_start_that_is_solved_needs_no_action():
-    """A level that is already solved has a solution without actions.
+    """A level whose start is the goal is solved without actions.
 
-    The level is searched together with unsolved levels, by the compiled program of the other tests.
+    It is one of several levels, so that the compiled program of other tests can search it.
     """
     board = eight_levels().board.at[3].set(EIGHT.goal(()))
     levels = eight_levels().replace(board=board)
@@ -180,7 +181,7 @@ def test_a_start_that_is_solved_needs_no_action():
 
 
 def test_a_beam_takes_the_cheapest_goal_of_a_step():
-    """Both actions reach the goal in one step; the first costs 31, the second 2."""
+    """Both actions reach a goal in one step: action 0 at a cost of 31, action 1 at a cost of 2."""
     fork = search.Domain(
         neighbours=lambda instance, board: Move(
             jnp.array([1, 2], jnp.int32), jnp.array([31.0, 2.0]), jnp.array([True, True])
@@ -196,9 +197,9 @@ def test_a_beam_takes_the_cheapest_goal_of_a_step():
 
 
 def line(cost, bound):
-    """Return a domain with boards 0, 1, 2 and the goal 3 in a line.
+    """Return a domain with the boards 0, 1, 2 and 3 in a line, of which 3 is the goal.
 
-    The first action leads to a dead end, the second one to the next board.
+    Action 0 leads to a dead end, action 1 to the next board.
     """
     return search.Domain(
         neighbours=lambda instance, board: Move(
@@ -260,7 +261,7 @@ def test_real_costs_are_compared_exactly():
 
 
 def orders(puzzle):
-    """Return all tours from city 0 as sequences of actions; the last action also returns home."""
+    """Return all tours from city 0; action i goes to city i, and the last one also returns home."""
     return itertools.permutations(range(1, puzzle.cities))
 
 
@@ -274,7 +275,7 @@ def test_sokoban_is_solved_from_both_sides_of_the_interface():
 
 
 def counting(limit=1000):
-    """Return a domain of numbers up to `limit`: actions add 1 or double; the goal is 37."""
+    """Return a domain of numbers up to `limit`; actions lead to n + 1 and 2 n, the goal is 37."""
 
     def neighbours(instance, board):
         after = jnp.stack([board + 1, board * 2])
@@ -312,9 +313,10 @@ def test_a_bound_that_may_be_too_high_proves_nothing():
 
 
 def test_an_infinity_that_may_be_wrong_does_not_prove_that_nothing_is_there():
-    """From 1, a heuristic that is wrongly infinite cuts off the path to 37, so nothing is proven.
+    """An inadmissible heuristic of infinity must not prove that a level is unsolvable.
 
-    From 900, the heuristic is finite, so the search examines all numbers that can be reached.
+    From 1, infinite values cut off every path to 37, so nothing is proven. From 900, all values are
+    finite, and the search proves that 37 is unreachable.
     """
     domain, numbers = counting(), jnp.array([1, 900], jnp.int32)
 
@@ -384,14 +386,13 @@ def test_the_store_under_many_collisions_matches_a_dictionary():
 
 def test_the_open_list_takes_the_lowest_first_and_the_newest_of_equals():
     rng = np.random.default_rng(1)
-    # There are 8 buckets of width 1. The middle one, bucket 4, begins at 3, so bucket 1 begins at
-    # 0.
+    # The 8 buckets have width 1. The middle one, bucket 4, begins at 3, so bucket 1 begins at 0.
     middle, width = jnp.float32(3), jnp.float32(1)
     todo, model = open_list.empty(20_000, middle, width, buckets=8), [[] for _ in range(8)]
     push, pop = jax.jit(open_list.push), jax.jit(open_list.pop, static_argnums=1)
     number = 0
     for _ in range(12):
-        # Bucket 8 stands for an infinite priority: `push` skips the entry.
+        # Bucket 8 does not exist: its entries get an infinite priority, so `push` skips them.
         bucket = rng.integers(0, 9, 1500).astype(np.int32)
         entry = np.arange(number, number + 1500, dtype=np.int32)
         number += 1500
@@ -454,6 +455,6 @@ def test_a_node_takes_at_most_40_bytes_without_its_key():
         levels,
     )
     size = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves((made.store, made.todo)))
-    # Size in bytes of one page for each bucket of both sets, for any number of nodes.
+    # Bytes of the pages that do not depend on the number of nodes: one per bucket of both sets.
     fixed = open_list.PAGE * 2 * open_list.BUCKETS * 4
     assert (size - fixed) / made.store.stale.shape[0] - 8 <= 40
