@@ -142,9 +142,10 @@ class _Comments:
         self.opened = 0  # line on which the current comment starts
 
     def ended(self, raw: str, section: str) -> bool:
-        """Return whether a line ends with a message, in whose text `(` does not start a comment.
+        """Return whether a line ends with a message; a `(` in a message does not start a comment.
 
-        Only the sections `levels` and `rules` have messages. A line inside of a comment has none.
+        Only lines of the sections `levels` and `rules` can have messages, and only outside of
+        comments.
         """
         pattern = {"levels": r"\s*message", "rules": _MESSAGE}.get(section)
         return not self.depth and bool(pattern) and bool(re.match(pattern, raw, re.IGNORECASE))

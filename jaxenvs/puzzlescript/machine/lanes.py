@@ -23,8 +23,8 @@ GROUP = 16  # number of environments that a CPU plays together
 def batched(play: Play) -> Play:
     """Return `play` with a rule for `vmap`: a CPU plays a batch in small groups, sorted by game.
 
-    Raises `ValueError` if the tables have a batch axis. `draw` must be a
-    `jax.tree_util.Partial`, because all values that differ between environments must be arguments.
+    `draw` must be a `jax.tree_util.Partial`, so that its arrays are arguments, which can differ
+    between environments. Raises `ValueError` if the tables have a batch axis.
     """
 
     @jax.custom_batching.custom_vmap
@@ -45,7 +45,7 @@ def batched(play: Play) -> Play:
 
     @together.def_vmap
     def _(axis_size: int, has_axis: Any, tables: Any, *args: Any) -> tuple[Any, Any]:
-        """Merge the axes of a nested `vmap` into one batch, and split the result's axis again."""
+        """Merge the axes of a nested `vmap` into one batch axis, play, and split the axis again."""
         _check_tables(has_axis[0])
         args = _full(axis_size, has_axis[1:], args)
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), args)
