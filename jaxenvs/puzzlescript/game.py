@@ -53,7 +53,7 @@ class Game:
 
     name: str
     prelude: dict[str, str]  # options before the first section; "" if an option has no value
-    objects: tuple[str, ...]  # names by id; the first id of an object that is listed twice is unused
+    objects: tuple[str, ...]  # names by id; the first id of an object listed twice is unused
     sprites: tuple[Sprite, ...]  # sprite of each object, by id
     layer_of: tuple[int, ...]  # collision layer of each object, by id
     layers: int  # number of collision layers
