@@ -162,7 +162,7 @@ class Minesweeper(Env):
         return [board_text(known, legend, board, detail) for board in boards]
 
     def text_changes(self, old: np.ndarray, new: np.ndarray) -> list[str]:
-        """Return the rows of the field that changed."""
+        """Return, for each field of a batch, its text rows that differ in `old` and `new`."""
         both = pairs(written_by_row(old, _ROWS), written_by_row(new, _ROWS))
         return [board_changes(*pair) for pair in both]
 
