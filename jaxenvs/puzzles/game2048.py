@@ -1,12 +1,11 @@
 """2048 (G. Cirulli 2014): merge equal tiles by sliding; after every move a random tile appears.
 
 The board is stored as four uint32, one per row of the board, with one byte per cell for the
-exponent of its tile. A byte can represent the largest possible tile, 131072; half a byte could not
-represent tiles above 32768. A move is computed by bit arithmetic on the four uint32. On a CPU, a
-lookup table of all 65,536 rows takes three times as long.
-
-Planners need moves and chance outcomes separately: `afterstate` slides the tiles, and `outcomes`
-returns all boards that may follow when the random tile appears.
+exponent of its tile. Half a byte would not suffice, because the exponent of the largest possible
+tile, 131072, is 17. A move is computed by bit arithmetic on the four uint32. On a CPU, a lookup
+table of all 65,536 rows takes three times as long. Planners need moves and chance outcomes
+separately: `afterstate` slides the tiles, and `outcomes` returns all boards that may follow when
+the random tile appears.
 """
 
 from typing import Any, ClassVar, NamedTuple

@@ -243,7 +243,7 @@ def pyraminx() -> Permutations:
 def _next_on_piece(stickers: list[_Sticker]) -> np.ndarray:
     """Return, for each sticker, the index of the next sticker of the same piece, int32 (stickers,).
 
-    The next sticker is the next one clockwise, as seen from outside.
+    Next means clockwise around the piece, as seen from outside the puzzle.
     """
     next_on_piece = []
     for i, sticker in enumerate(stickers):

@@ -369,8 +369,8 @@ def _conflicts(n: int) -> np.ndarray:
 def _is_solvable(numbers: np.ndarray, n: int) -> bool:
     """Return whether a board is solvable.
 
-    This is the case if the parity of the permutation of the numbers equals the parity of the
-    blank's Manhattan distance from its place at the goal.
+    A board is solvable if the parity of the permutation of its numbers equals the parity of the
+    blank's Manhattan distance from the last cell.
     """
     blank = int(np.flatnonzero(numbers == 0)[0])
     tiles = np.where(numbers == 0, n * n, numbers)

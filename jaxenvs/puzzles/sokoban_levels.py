@@ -213,7 +213,7 @@ def _reflected(position: Array, count: int) -> Array:
 
 
 def _lines(cells: Bool[Array, " cells"]) -> Bool[Array, "4 cells"]:
-    """Return for each direction the cells from which a box could be pulled.
+    """Return, for each direction, the mask of the cells from which a box could be pulled.
 
     A pull needs three cells in a row, all of them in `cells`: the box's cell and the next two cells
     in the direction of the pull. The box ends in the second cell, and the player walks from there
@@ -372,10 +372,7 @@ def read(path: str, size: int, boxes: int) -> Levels:
 
 
 def at(levels: Levels, number: Int32[Array, ""], size: int) -> Drawn:
-    """Return level `number` as the environment uses it.
-
-    The push distances are computed here, because `Levels` does not store them.
-    """
+    """Return level `number` with its push distances, which `Levels` does not store."""
     index = np.arange(size * size)
     octets = jnp.asarray(levels.walls)[number][index // 8]
     walls = (octets >> (index % 8).astype(np.uint8)) & np.uint8(1)

@@ -1,7 +1,8 @@
 """TSP: the shortest round trip through all cities (based on Jumanji 1.1 `TSP-v1`).
 
-Differences from Jumanji: the trip starts in city 0, which is equivalent for a round trip through
-identically distributed cities; going to a visited city does nothing and does not end the episode.
+There are two differences from Jumanji. The trip starts in city 0; this makes no difference for a
+round trip, because all cities have the same distribution. Going to a visited city does nothing and
+does not end the episode.
 """
 
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""The games and levels of an environment, as arrays whose shapes a common `Size` determines."""
+"""The games and levels of an environment as arrays; a common `Size` fixes the arrays' shapes."""
 
 import functools
 import os
@@ -35,7 +35,7 @@ MEANINGS = {
     "patterns": "different cells in rules",
     "wins": "win conditions",
 }  # field of `Size` -> its name in error messages
-# Largest values for which indices and lengths fit into the integer types of `Tables`.
+# Maximum of each quantity for which indices and lengths fit into the integer dtypes of `Tables`.
 LIMITS = {"rules": MOST, "patterns": MOST, "sets": 16_384, "objects": 4_096, "layers": 127}
 LIMITS |= {"cells": 127, "middle": 127, "tail": 127}
 

@@ -104,12 +104,12 @@ class PuzzleScript(PackedPuzzle):
 
     @functools.cached_property
     def _selection(self) -> Selection:
-        """Levels from which each episode draws one, selected by the fields `levels` and `games`."""
+        """The levels that episodes can draw, as selected by the fields `levels` and `games`."""
         return select(self.collection, self.levels, self.games)
 
     @property
     def is_random(self) -> bool:
-        """True if a rule of any of the games draws random numbers, which rules out search."""
+        """Whether a rule of any of the games draws random numbers; if so, search is impossible."""
         return bool(self.collection.random)
 
     @property

@@ -17,7 +17,8 @@ SECTIONS = (
     "winconditions",
     "levels",
 )
-# Start of a rule with a message. Each part can match in only one way, which avoids backtracking.
+# Start of a rule with a message. Each part of the pattern can match a text in only one way, so that
+# the regular expression does not backtrack.
 _MESSAGE = r"(?:(?!->)[^(])*->[^(]*?\bmessage\b"
 MOST_ERRORS = 20  # maximum number of errors that the message of a `GameError` lists
 

@@ -1,10 +1,10 @@
 """The rules of a turn: a micro-step tests several rules, and applies the first that has an effect.
 
-PuzzleScript's engine executes rules one by one. A rule without effect changes nothing, so skipping
-it gives the same result. A group of rules is repeated until a pass over it changes nothing. A loop
-(from `startloop` to `endloop`) jumps back to its first group if something changed. A tuple is one
-match for each row (pair of brackets) of a rule. A random group applies one rule to one tuple, drawn
-from all tuples of all its rules.
+The result is that of PuzzleScript's engine, which executes rules one by one, because a rule without
+effect changes nothing. A group of rules is repeated until a pass over it changes nothing. A loop
+(from `startloop` to `endloop`) is repeated if something changed. A tuple is one match for each row
+(pair of brackets) of a rule. A random group draws one tuple from the tuples of all its rules, and
+applies the tuple's rule to it.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class Next(NamedTuple):
     rule: Int32[Array, ""]  # index of the rule to apply or, in a random group, of the next rule
     is_found: Bool[Array, ""]  # whether a tested rule has an effect
     found: UInt32[Array, "rows gaps side words"]  # matches of the rule, see `matches.of_rule`
-    # Those matches of the rule that would change something.
+    # The matches in `found` that would change something.
     changing: UInt32[Array, "rows gaps side words"]
     changes: Bool[Array, ""]  # whether a match of one of the rule's rows would change something
     last: Int32[Array, ""]  # index of the last tested rule
@@ -46,7 +46,7 @@ class Choice(NamedTuple):
     starts: UInt32[Array, "side words"]
     # If the rule is `Tables.simple`: start cells of the matches that wait for the next micro-step.
     left: UInt32[Array, "side words"]
-    # Matches of the rule, found before any of them was applied; see `Turn.waiting`.
+    # Matches that the rule had before any of them was applied; see `Turn.waiting`.
     waiting: UInt32[Array, "rows gaps side words"]
     changes: Bool[Array, ""]  # whether a match that starts at a cell of `starts` changes something
 

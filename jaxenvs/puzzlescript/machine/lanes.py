@@ -1,9 +1,9 @@
 """Batches of turns: on a CPU, play a few environments at a time, grouped by game.
 
 A batched `while_loop` repeats its body for all environments until the last one is done. On a CPU,
-the time of an iteration grows with the number of environments, so one long turn delays the whole
-batch. If small groups are played one after another, a long turn delays only its own group. On a
-GPU, the whole batch is played together, because small kernels would leave the GPU idle.
+every repetition takes time for every environment, even for those that are done. If small groups are
+played one after another, a long turn takes this time only for its own group. On a GPU, the whole
+batch is played together, because small kernels would leave the GPU idle.
 """
 
 import functools
@@ -64,7 +64,7 @@ def _check_tables(has_axis: Any) -> None:
 
 
 def _full(axis_size: int, has_axis: Any, args: Any) -> Any:
-    """Return the arguments; repeat each one that has no batch axis along a new first axis."""
+    """Return the arguments, with those that lack a batch axis broadcast along a new first axis."""
     return jax.tree.map(
         lambda has, leaf: leaf if has else jnp.broadcast_to(leaf, (axis_size, *jnp.shape(leaf))),
         tuple(has_axis),

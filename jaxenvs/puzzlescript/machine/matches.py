@@ -1,9 +1,9 @@
 """Matches of rules: tests of patterns on bit planes, and the matches in the engine's order.
 
 A pattern is the condition of a rule on one cell. A row is the list of patterns in one pair of
-brackets, and a match is a cell at which a row starts, with the number of cells that its ellipsis
-skips (the gap). A tuple has one match for each row of a rule; the rule is applied to every tuple in
-turn.
+brackets. A match of a row consists of the cell at which the row starts, and the gap: the number of
+cells that the row's ellipsis skips. A tuple has one match for each row of a rule; the rule is
+applied to every tuple in turn.
 """
 
 from typing import NamedTuple

@@ -57,8 +57,8 @@ def _random(
     """Draw the objects for `random` and the directions for `randomdir` in a rule's cells.
 
     A pattern is a cell of the rule, and `where` has at most one cell of the level for each pattern.
-    Returns, for each pattern, flags of the planes of objects and movements to clear and to set.
-    Also returns the number of random numbers used so far, which was `drawn` before.
+    Returns two arrays of flags: the planes of objects and movements that each pattern clears, and
+    those that it sets. Also returns the updated `drawn`, the number of random numbers used so far.
     """
     size, layers = p.size, p.tables.layer.all
     choices = planes.flags(p.tables.chosen[patterns], size.objects)

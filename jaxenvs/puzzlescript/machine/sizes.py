@@ -69,7 +69,7 @@ class Size(NamedTuple):
 
     @property
     def gaps(self) -> int:
-        """Number of different values of `Place.gap`, which says how many cells ellipses skip.
+        """Number of values of `Place.gap`: the different numbers of cells that ellipses can skip.
 
         If a row may have two ellipses, this is the number of pairs in `skips`.
         """
