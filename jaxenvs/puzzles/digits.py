@@ -1,4 +1,4 @@
-"""Draw numbers as vector shapes, for sprites.
+"""Shapes of numbers for sprites, drawn as vector graphics.
 
 Each digit consists of a few strokes (polylines) with round ends, so a number is sharp at every
 size.

@@ -1,12 +1,11 @@
 """2048 (G. Cirulli 2014): merge equal tiles by sliding; after every move a random tile appears.
 
 The board is stored as four uint32, one per row of the board, with one byte per cell for the
-exponent of its tile. A byte can represent the largest possible tile, 131072; half a byte could not
-represent tiles above 32768. A move is computed by bit arithmetic on the four uint32. On a CPU, a
-lookup table of all 65,536 rows takes three times as long.
-
-Planners need moves and chance outcomes separately: `afterstate` slides the tiles, and `outcomes`
-returns all boards that may follow when the random tile appears.
+exponent of its tile. Half a byte would not suffice, because the exponent of the largest possible
+tile, 131072, is 17. A move is computed by bit arithmetic on the four uint32. On a CPU, a lookup
+table of all 65,536 rows takes three times as long. Planners need moves and chance outcomes
+separately: `afterstate` slides the tiles, and `outcomes` returns all boards that may follow when
+the random tile appears.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -240,7 +239,7 @@ def _moved(rows: Rows, action: Int32[Array, ""]) -> tuple[Rows, Float32[Array, "
 
 
 def _transposed(rows: Rows) -> Rows:
-    """Transpose the board: exchange its rows and columns."""
+    """Transpose the board, so that its columns become the rows."""
     shifts = np.arange(0, 32, 8, dtype=np.uint32)
     return _joined([(rows[i] >> shifts) & BYTE for i in range(4)])
 
@@ -292,22 +291,22 @@ def _empty(lines: UInt32[Array, "*words"]) -> UInt32[Array, "*words"]:
 def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
     """Put a new tile, 2 or 4, into a random empty cell. `word` is a uniform random uint32.
 
-    The 64-bit product of `word` and the number of empty cells serves two draws: its upper half is
-    the index of the chosen cell among the empty ones, and its lower half decides between 2 and 4.
+    The 64-bit product of `word` and the number of empty cells serves for two draws. Its upper 32
+    bits are the index of the new tile's cell, counted among the empty cells. Its lower 32 bits
+    decide between 2 and 4.
     """
     empty = _empty(rows)
     shifts = np.arange(0, 32, 8, dtype=np.uint32)
     # Number of empty cells in each row, packed into one uint32 with one byte per row.
     counts = (jax.lax.population_count(empty) << shifts).sum(dtype=jnp.uint32)
-    # Number of empty cells in the rows 0 to i, in byte i. The product with ONES computes these
-    # sums.
+    # Byte i: number of empty cells in the rows 0 to i, because the product adds up the lower bytes.
     sums = counts * ONES
     count = sums >> np.uint32(24)
     before = ((sums << np.uint32(8)) >> shifts) & BYTE
     rank = multiply_high(word, count)
     tile = _tile(word, count)
-    # Byte i of each row is the number of empty cells before cell i, in reading order.
-    # The first product counts the empty cells of the same row, the second adds the rows above.
+    # Byte i of each row becomes the number of empty cells before cell i in reading order: the empty
+    # cells to the left of it (first product) plus those in the rows above (second product).
     ranks = empty * (ONES << np.uint32(8)) + before * ONES
     here = _empty(ranks ^ (rank * ONES)) & empty
     return rows | here * tile
@@ -316,8 +315,8 @@ def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
 def _tile(word: UInt32[Array, ""], count: Array | int) -> UInt32[Array, ""]:
     """Return the exponent of a new tile: 1 (a 2) or 2 (a 4).
 
-    The lower 32 bits of `word * count` decide between the two. The caller uses the upper 32 bits to
-    choose one of `count` cells, so one random uint32 serves both draws.
+    The lower 32 bits of the product `word * count` decide. The upper 32 bits are left to the
+    caller, who draws one of `count` cells with them. One random uint32 thus serves for both draws.
     """
     return jnp.where(word * jnp.uint32(count) < FOUR, jnp.uint32(2), jnp.uint32(1))
 

@@ -36,7 +36,8 @@ class Chain(NamedTuple):
 class _Level:
     """One level of a stabiliser chain while it is built: base point, generators and orbit.
 
-    The orbit is a dict from each reached point to a permutation that takes the base point there.
+    `orbit` is a dict: each point that the generators reach from the base point -> a permutation
+    that takes the base point to this point.
     """
 
     def __init__(self, point: int, points: int) -> None:
@@ -84,9 +85,11 @@ def chain(generators: np.ndarray, seed: int = 0) -> Chain:
 def _insert(levels: list[_Level], element: np.ndarray, points: int) -> bool:
     """Sift an element through the chain; if the chain lacks it, extend the chain and return True.
 
-    At each level, sifting multiplies the element by the inverse of a transversal permutation. The
-    chain contains the element if the identity is left at the end. Otherwise, the permutation that
-    is left becomes a generator of the level where sifting stopped and of all levels before it.
+    Each level multiplies the element by the inverse of one of its transversal permutations, so that
+    the product fixes the level's base point. If no such permutation exists, sifting stops at this
+    level. The chain contains the element if the identity is left after the last level. If not, the
+    permutation that is left becomes a generator of the level where sifting stopped and of all
+    levels before it.
     """
     depth = 0
     for level in levels:
@@ -108,9 +111,9 @@ def _insert(levels: list[_Level], element: np.ndarray, points: int) -> bool:
 def distances(generators: np.ndarray, tracked: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Compute a pattern database: the fewest moves that bring the tracked points home.
 
-    Home of point x is cell x. `cells` are the cells that the tracked points can reach. Returns
-    uint8 with one axis of length `len(cells)` per tracked point. The index on an axis is the cell
-    in which that point currently is, as an index into `cells`.
+    The home of point x is cell x. `cells` are all cells that the tracked points can reach. Returns
+    a uint8 array with one axis of length `len(cells)` for each tracked point. The index on an axis
+    selects the point's current cell, as an index into `cells`.
     """
     rank = np.full(generators.shape[1], -1)
     rank[cells] = np.arange(len(cells))
@@ -145,7 +148,7 @@ def contains(group: Chain, element: np.ndarray) -> bool:
 
 
 def orbits(moves: np.ndarray) -> list[np.ndarray]:
-    """Return an int32 array of points for each orbit; points that no move changes are left out.
+    """Return, for each orbit with more than one point, an int32 array of its points.
 
     An orbit is a set of points that the moves can take to one another.
     """

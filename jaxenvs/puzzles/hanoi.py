@@ -147,7 +147,7 @@ class Hanoi(Puzzle):
         return (digit << disk[:, None]).sum(axis=0, dtype=jnp.uint32)
 
     def pack(self, board: UInt32[Array, " digits"]) -> UInt32[Array, " words"]:
-        """Encode the board in uint32 words: join the lower `disks` bits of each of its uint32."""
+        """Encode the board in uint32 words, with `disks` bits for each of its uint32 entries."""
         return bits.pack(board, self.disks)
 
     def unpack(self, words: UInt32[Array, " words"]) -> UInt32[Array, " digits"]:
@@ -188,8 +188,8 @@ class Hanoi(Puzzle):
         """Return the optimal number of moves; defined for three pegs only.
 
         The loop runs from the largest disk to the smallest. A disk that is not on its target peg
-        must move there once, while all smaller disks are on the third peg. That peg becomes the
-        target of the smaller disks.
+        must move there, and just before this move all smaller disks must be on the third peg. The
+        third peg is therefore the target peg of the smaller disks.
         """
         if self.pegs != 3:
             return super().oracle(instance, board)
@@ -251,7 +251,8 @@ class Hanoi(Puzzle):
 
         Disk i, counted from the smallest, is `i + 1` tiles wide. The indices are 0 nothing, 1 pole,
         2 base, then four for each disk from the smallest: left end, middle, right end, and a disk
-        that is one tile wide. The ends of every other disk fill half a tile.
+        that is one tile wide. A disk of even width is centred on its pole, so each of its ends
+        fills only half a tile.
         """
         size, wide = self.disks, 2 * (self.disks // 2) + 1
         peg = self.observe_board(state.instance, state.board)

@@ -32,11 +32,11 @@ class Tables(NamedTuple):
 
     # uint32 (lamps, words): for each lamp to press, the set of lamps that this press switches.
     presses: np.ndarray
-    # uint32 (lamps, words): for each press, a set of lamps.
-    # The press is in the solution of a solvable board if an odd number of these lamps is lit.
+    # uint32 (lamps, words): row p is a set of lamps. A solution of a solvable board contains press
+    # p if an odd number of the lamps in row p are lit.
     solution: np.ndarray
-    # uint32 (nullity, words): basis of the null space of the matrix `presses` over GF(2), which
-    # consists of the sets of presses that change no lamp.
+    # uint32 (nullity, words): basis of the sets of presses that change no lamp. These sets are the
+    # null space of the matrix `presses` over GF(2).
     quiet: np.ndarray
     every_quiet: np.ndarray  # uint32 (2 ** nullity, words): all sets of presses that change no lamp
 
@@ -134,9 +134,8 @@ class LightsOut(PackedPuzzle):
         else:
             pressed = permutation(drawn) < self.scramble
         presses = bits.pack(pressed.astype(jnp.uint8), 1)
-        # Lamp j changes if an odd number of the pressed lamps switch it.
-        # Column j of `tables.presses` has the lamps that switch lamp j.
-        # Row j equals column j, because the matrix is symmetric.
+        # Lamp j changes if an odd number of the pressed lamps switch it. Row j of `tables.presses`
+        # has the lamps that switch lamp j, because the matrix is symmetric.
         return PuzzleLevel(board=bits.pack(_parities(presses, self.tables.presses), 1))
 
     def read_level(self, text: str) -> PuzzleLevel:
@@ -212,7 +211,7 @@ def _solved(presses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _packed(sets: np.ndarray) -> np.ndarray:
     """Pack each row of a matrix of 0 and 1 into uint32 words; return an array (rows, words).
 
-    The encoding is that of `bits.pack`, but for NumPy arrays.
+    The encoding is that of `bits.pack`, which packs JAX arrays.
     """
     count, size = sets.shape
     padded = np.pad(sets.astype(np.uint32), ((0, 0), (0, -size % 32)))

@@ -211,12 +211,12 @@ class Maze(Puzzle):
 def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}"]:
     """Generate the walls by recursive division; chambers of the same depth are divided in parallel.
 
-    A chamber is a rectangular part of the map, at first the whole map. It gets a wall across its
-    longer side (a vertical wall if both sides are equal) at a random odd coordinate, with a door at
-    a random even coordinate. The chambers on the two sides of the wall are then divided in the same
-    way, until a chamber is one cell wide. Every cell in an even row and an even column stores the
-    bounds of its chamber. The random uint32 of a division is a hash of the depth and of the
-    chamber's upper left corner, so all cells of a chamber use the same value.
+    A chamber is a rectangular part of the map, at first the whole map. A wall divides it across its
+    longer side (a vertical wall if both sides are equal), at a random odd coordinate. The wall has
+    a door at a random even coordinate. The two parts are new chambers, which are divided until a
+    chamber is one cell wide. Every cell in an even row and an even column stores the bounds of its
+    chamber. The random uint32 of a division is a hash of the depth and of the chamber's upper left
+    corner, so all cells of a chamber use the same value.
 
     Returns 1 in walls, else 0. If a side of the map is even, the map is generated one cell larger
     and the last row or column is removed.
@@ -247,9 +247,9 @@ def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}
 def _joined(top: Array, bottom: Array, left: Array, right: Array) -> Array:
     """Pack the four bounds of a chamber into the lower 24 bits of an int32, six bits each.
 
-    A chamber is a rectangle of the map without inner walls, see `divided`. Only even rows and
-    columns are counted, and `bottom` and `right` are exclusive. `_divide` also sets bit 24 if there
-    is a wall on the right of the cell, and bit 25 if there is one below it.
+    A chamber is a rectangle of the map without inner walls, see `divided`. Bounds count only the
+    even rows and columns, and `bottom` and `right` are exclusive. `_divide` uses two more bits for
+    each cell: bit 24 for a wall on its right, bit 25 for a wall below it.
     """
     return top | (bottom << 6) | (left << 12) | (right << 18)
 

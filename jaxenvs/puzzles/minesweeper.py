@@ -1,8 +1,9 @@
 """Minesweeper: open all cells without a mine (rules of Jumanji 1.1 `Minesweeper-v0`).
 
 As in Jumanji, an action opens only the chosen cell, and even the first cell may contain a mine.
-There are two differences. An opened mine is shown by a separate value, not by its number of
-neighbouring mines. Choosing an open cell does nothing, unless the field `strict` is set.
+There are two differences from Jumanji. The observation shows an opened mine by a separate value,
+not by its number of neighbouring mines. Choosing an open cell does nothing, unless the field
+`strict` is set.
 """
 
 from typing import Any, ClassVar
@@ -162,7 +163,7 @@ class Minesweeper(Env):
         return [board_text(known, legend, board, detail) for board in boards]
 
     def text_changes(self, old: np.ndarray, new: np.ndarray) -> list[str]:
-        """Return the rows of the field that changed."""
+        """Return, for each field of a batch, its text rows that differ in `old` and `new`."""
         both = pairs(written_by_row(old, _ROWS), written_by_row(new, _ROWS))
         return [board_changes(*pair) for pair in both]
 

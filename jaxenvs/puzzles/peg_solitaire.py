@@ -147,10 +147,9 @@ class PegSolitaire(PackedPuzzle):
     def heuristic(self, instance: Any, board: UInt32[Array, "2"]) -> Float32[Array, ""]:
         """Return the number of pegs to remove, plus 32 if the board is proven unsolvable.
 
-        Each jump removes one peg.
-
-        No jump increases a pagoda function. A board is therefore unsolvable if one of these
-        functions has a lower value for the board than for the goal.
+        The number of pegs to remove is the length of a solution, because each jump removes one peg.
+        The proof uses pagoda functions, which no jump increases. If a pagoda function has a lower
+        value for the board than for the goal, the board is unsolvable.
         """
         jumps = cell_count(board) - 1
         lost = jnp.zeros((), jnp.bool_)
@@ -160,10 +159,10 @@ class PegSolitaire(PackedPuzzle):
         return (jumps + jnp.where(lost, np.int32(32), np.int32(0))).astype(jnp.float32)
 
     def step_reward(self, instance: Any, before: Any, move: Move, solved: Array) -> Array:
-        """Return 1 when solved, else 0.
+        """Return 1 when solved, else 0; with `reward="pegs"`, an unsolved end is penalised.
 
-        With `reward="pegs"`, return minus the number of pegs left if no peg can jump and the board
-        is unsolved.
+        The penalty is minus the number of pegs left, when no peg can jump and the board is
+        unsolved.
         """
         reward = solved.astype(jnp.float32)
         if self.reward == "goal":
@@ -172,12 +171,11 @@ class PegSolitaire(PackedPuzzle):
         return jnp.where(self.is_dead(instance, move.board), -pegs, reward)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Return the start of the central game, or undo `scramble` random jumps from the goal.
+        """Return the start of the central game; with `scramble`, undo random jumps from the goal.
 
-        The central game begins with a peg in every hole but the centre. It is used if `scramble` is
-        None.
-
-        Fewer jumps are undone if the walk reaches a board in which no jump can be undone.
+        The central game begins with a peg in every hole but the centre. `scramble` is the number of
+        jumps to undo; fewer jumps are undone if the walk reaches a board in which no jump can be
+        undone.
         """
         if self.scramble is None:
             start = np.array([~np.uint32(1 << CENTRE), 1], np.uint32)
@@ -191,9 +189,9 @@ class PegSolitaire(PackedPuzzle):
             changed = jnp.where(chosen[:, None], _tables().changed, jnp.uint32(0))
             return board ^ changed.sum(axis=0, dtype=jnp.uint32)
 
-        # Adding 0 times a random number does not change the board.
-        # It makes the board vary between devices, as keys do.
-        # `shard_map` requires this of the initial carry of a loop.
+        # `shard_map` requires that the initial carry of the loop varies between devices, as the
+        # random numbers do. Adding 0 times a random number achieves this, and does not change the
+        # board.
         board = self.goal(()) + drawn[0] * np.uint32(0)
         return PuzzleLevel(board=jax.lax.fori_loop(0, self.scramble, step, board))
 
@@ -269,9 +267,10 @@ def _tables() -> Tables:
 def _thirds(pegs: list[int]) -> list[int]:
     """Return four parities that no jump changes (the rule of three).
 
-    The diagonals of one direction are numbered modulo 3. A jump crosses three adjacent diagonals,
-    one of each number, and changes the number of pegs on each of them by one. The number of pegs on
-    the diagonals of two numbers together therefore keeps its parity.
+    The diagonals of each direction are numbered modulo 3. A jump crosses three adjacent diagonals,
+    one of each number, and changes the number of pegs on each of them by one. So the total number
+    of pegs on the diagonals of two of the numbers keeps its parity. Two directions with two pairs
+    of numbers each give four parities.
     """
     row, column = _tables().row[pegs], _tables().column[pegs]
     counts = [np.bincount(lines % 3, minlength=3) for lines in (row + column, row - column)]

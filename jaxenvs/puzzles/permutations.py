@@ -41,8 +41,8 @@ class Permutations:
     # int32 (stickers,): index of the next sticker of the same piece, clockwise.
     # The colours of a sticker and of the next sticker together identify the sticker.
     next_on_piece: np.ndarray
-    # int32 (stickers,): number of stickers on the sticker's piece. Stickers for which this number
-    # differs never exchange places.
+    # int32 (stickers,): number of stickers on the sticker's piece. A turn never takes a sticker to
+    # the place of a sticker with another number.
     kind: np.ndarray
 
     @property
@@ -75,9 +75,9 @@ class Permutations:
 
     @property
     def _others(self) -> tuple[np.ndarray, np.ndarray]:
-        """For each sticker, the next sticker clockwise on the same piece, and the one after it.
+        """For each sticker, the next sticker clockwise on its piece, and the sticker after that.
 
-        Both are int32 (stickers,), indices of stickers.
+        Both arrays are int32 (stickers,), indices of stickers.
         """
         return self.next_on_piece, self.next_on_piece[self.next_on_piece]
 
@@ -90,9 +90,10 @@ class _Sticker(NamedTuple):
 
 
 def _permutation(stickers: list, turned: dict) -> np.ndarray:
-    """Return for each sticker the index of the sticker whose colour it gets, int32 (stickers,).
+    """Return the turn `turned` as int32 (stickers,): the source of each sticker's new colour.
 
-    `turned` maps each sticker that moves to the sticker whose place it takes.
+    The source is the index of the sticker whose colour the sticker gets. `turned` maps each sticker
+    that moves to the sticker whose place it takes.
     """
     index = {sticker: i for i, sticker in enumerate(stickers)}
     source = np.arange(len(stickers), dtype=np.int32)
@@ -106,7 +107,8 @@ def _with_powers(
 ) -> tuple[tuple[str, ...], np.ndarray, np.ndarray]:
     """Return the names, `source` and `inverse` of all actions.
 
-    Each turn gives two actions, the turn and its inverse; with `half` also the turn made twice.
+    Each turn gives two actions, the turn and its inverse. If `half`, it also gives a third action,
+    which makes the turn twice.
     """
     names, sources, inverse = [], [], []
     for name, source in turns:
@@ -213,7 +215,8 @@ def pyraminx() -> Permutations:
         stickers += [_Sticker(tuple(w for w in corners if w != v), (face,)) for v in corners]
     turns = []
     for vertex, name in enumerate("ULRB"):
-        # A turn leaves one vertex in place, and is an even permutation of the four vertices.
+        # A turn about a vertex cycles the other three vertices. In the order of their indices, the
+        # clockwise cycle runs forwards if the vertex has an odd index, else backwards.
         others = [v for v in range(4) if v != vertex]
         others = others if vertex % 2 else others[::-1]
         turn = dict(zip(others, others[1:] + others[:1], strict=True)) | {vertex: vertex}
@@ -240,7 +243,7 @@ def pyraminx() -> Permutations:
 def _next_on_piece(stickers: list[_Sticker]) -> np.ndarray:
     """Return, for each sticker, the index of the next sticker of the same piece, int32 (stickers,).
 
-    The next sticker is the next one clockwise, as seen from outside.
+    Next means clockwise around the piece, as seen from outside the puzzle.
     """
     next_on_piece = []
     for i, sticker in enumerate(stickers):

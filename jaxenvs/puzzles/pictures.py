@@ -1,8 +1,8 @@
 """Pictures of twisty puzzles.
 
-A map stores a label for every point of a picture: the sticker that is visible there, or background.
-One gather of the stickers' colours then paints the picture. A map has several points per pixel, and
-their colours are averaged, so that slanted edges look smooth.
+A map stores a label for every point of a picture: the index of the sticker that is visible there,
+or background. A picture is painted by gathering the colour of each point's label. A map has several
+points per pixel, and their colours are averaged, so that slanted edges look smooth.
 """
 
 import functools
@@ -133,16 +133,17 @@ def _barycentric(
 
 
 def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
-    """Return the label that each point of the picture would have if it lay in face number `face`.
+    """Return the labels of all points of a picture that shows only the face with index `face`.
 
     A label says what is visible at the point: black plastic or one of the face's six stickers. The
     face of a Pyraminx consists of nine triangles: three tips, three axial stickers and three edge
     stickers. A tip gets the label of the axial sticker below it. `weights` are the results of
-    `_barycentric` for the corners of the face.
+    `_barycentric` for the corners of the face. Labels of points outside of the face are
+    meaningless.
     """
     whole = [np.floor(weight).clip(0, 2) for weight in weights]
     between = np.minimum.reduce([np.minimum(w % 1, 1 - w % 1) for w in weights])
-    # Index of the nearest corner of the face, for points in a tip or in an axial sticker.
+    # For points in a tip or in an axial sticker: index of the nearest corner of the face.
     nearest = np.argmax(whole, axis=0)
     # For points in an edge sticker: index of the corner opposite the edge on which the sticker is.
     edge = np.argmin(whole, axis=0)

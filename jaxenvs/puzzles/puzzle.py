@@ -28,7 +28,7 @@ DIRECTIONS = ("up", "right", "down", "left")
 
 @functools.cache
 def characters_of(characters: str) -> texts.Memo:
-    """Return a dict from the bytes of a board's row to its text; missing entries are computed."""
+    """Return a dict: bytes of a board's row -> the row's text, computed on first use."""
     return texts.Memo(lambda row: "".join(characters[cell] for cell in row))
 
 
@@ -214,9 +214,9 @@ class Puzzle(Env):
 
     @property
     def has_text_inputs(self) -> bool:
-        """True if `texts` writes the descriptions.
+        """True if `describe` returns the texts of `texts`.
 
-        False if a subclass overrides only `text` or `facts`.
+        False if a subclass overrides `text` or `facts`, but not `texts`.
         """
         first = next(k for k in type(self).__mro__ if {"texts", "text", "facts"} & vars(k).keys())
         is_written = "texts" in vars(first) and self._has_written()
@@ -299,7 +299,7 @@ class Puzzle(Env):
     def walk(self, key: Key, instance: Any, board: Any, steps: int) -> Any:
         """Return the board after `steps` random valid actions.
 
-        No action undoes the previous action. If no other action is valid, the walk stops.
+        No action undoes the previous action. The walk stops early if only that action is valid.
         """
         drawn = words(key, max(1, steps))
 
@@ -307,8 +307,9 @@ class Puzzle(Env):
             moves = self.neighbours(instance, walked[0])
             return self.walk_on(drawn[i], *walked, moves.board, moves.valid)
 
-        # Adding 0 * drawn does not change the value, but makes it vary between devices as keys do.
-        # `shard_map` requires this of the initial carry of a loop.
+        # `shard_map` requires that the initial carry of the loop varies between devices, as the
+        # random numbers do. Adding 0 times a random number achieves this, and does not change the
+        # value.
         last = jnp.int32(-1) + 0 * drawn[0].astype(jnp.int32)
         return jax.lax.fori_loop(0, steps, step, (board, last))[0]
 
@@ -322,9 +323,10 @@ class Puzzle(Env):
     ) -> tuple[PyTree[Array], Int32[Array, ""]]:
         """Choose one of `boards` at random; return the chosen board and its index.
 
-        Only boards for which `able` is True are chosen. If actions have inverses, `boards[a]` is
-        the result of action a, and the board whose action undoes action `last` is excluded; `last`
-        is -1 before the first action. If no board remains, return `board` and `last`.
+        Only boards for which `able` is True can be chosen. If actions have inverses, `boards[a]`
+        must be the result of action a. The result of the action that undoes action `last` is then
+        excluded, unless `last` is -1 (no action yet). If no board remains, return `board` and
+        `last`.
         """
         if self.inverse is not None:
             undo = jnp.asarray(self.inverse)[jnp.maximum(last, 0)]

@@ -99,8 +99,8 @@ class SlidingTile(PackedPuzzle):
         blank = self._blank(board)
         row, column = blank // self.size, blank % self.size
         last = self.size - 1
-        # The target cell is computed by arithmetic, not read from a lookup table.
-        # XLA would compile the lookup, which is a gather, to a separate kernel.
+        # Compute the target cell by arithmetic. XLA would compile a lookup in a table, which is a
+        # gather, to a separate kernel.
         room = jnp.where(action % 2 == 0, row, column)
         valid = jnp.where((action == 0) | (action == 3), room > 0, room < last)
         far = jnp.where(action % 2 == 0, self.size, 1)
@@ -119,8 +119,8 @@ class SlidingTile(PackedPuzzle):
         """Return whether every tile is at its place."""
         goal = _tables(self.size).goal
         wrong = board[0] ^ goal[0]
-        # XLA fuses this unrolled loop with the operation that uses `wrong`.
-        # XLA would not fuse a reduction in this way.
+        # Use a loop instead of a reduction, because XLA fuses the unrolled loop with the operation
+        # that uses `wrong`.
         for i in range(1, len(goal)):
             wrong |= board[i] ^ goal[i]
         return wrong == 0
@@ -182,11 +182,10 @@ class SlidingTile(PackedPuzzle):
     def _shuffled(self, key: Key) -> UInt32[Array, " words"]:
         """Draw a uniform solvable board as a product of random exchanges.
 
-        The number of exchanges gives the parity of the permutation. If boards with this parity and
-        this cell of the blank are unsolvable, tiles 1 and 2 are exchanged as well. For each bit
-        field of the packed board, the number in its cell is computed by following the cell's index
-        through all exchanges. XLA can therefore compile one kernel that stores no array of cells in
-        memory.
+        The number of exchanges gives the parity of the permutation. If this parity makes the board
+        unsolvable, tiles 1 and 2 are exchanged as well. The number in each cell of the packed board
+        is computed separately, by following the cell's index through all exchanges. XLA can
+        therefore compile one kernel that stores no array of cells in memory.
         """
         tables, cells = _tables(self.size), self.size**2
         others, odd = [], jnp.zeros((), jnp.bool_)
@@ -198,11 +197,11 @@ class SlidingTile(PackedPuzzle):
         blank = jnp.int32(0)
         for last, other in enumerate(others, 1):
             blank = _exchanged(blank, last, other)
-        # `odd` is the parity relative to the board with number i in cell i, on which the blank
-        # (number 0) is in the first cell. The goal has the blank in the last cell. The two boards
-        # differ by a cycle of all numbers, which consists of `cells - 1` exchanges. A board is
-        # solvable if its parity relative to the goal equals the parity of the blank's Manhattan
-        # distance from the last cell, which is also the parity of its distance from the first cell.
+        # A board is solvable if its parity relative to the goal equals the parity of the blank's
+        # Manhattan distance from the last cell. The blank's distance from the first cell has the
+        # same parity. `odd` is the parity relative to the board with number i in cell i. To get the
+        # parity relative to the goal, add `cells - 1`: the goal differs from that board by a cycle
+        # of all numbers, which consists of `cells - 1` exchanges.
         distance = blank // self.size + blank % self.size
         wrong = odd ^ ((distance + cells - 1) % 2 == 1)
         board = jnp.asarray(tables.filled)
@@ -296,15 +295,14 @@ class _Tables(NamedTuple):
     # uint32 (words,): ones in the unused bit fields of the last word, zeros in all other bits.
     filled: np.ndarray
     goal: np.ndarray  # uint32 (words,): the solved board, packed
-    # Each row and column of the board is encoded as an integer, its code (see `_line_codes`). The
-    # code is a sum over the cells. `row_codes` and `column_codes` have the value that each number
-    # in each cell contributes to the code of the cell's row and column, int32 (cells * numbers,).
-    # The index is cell * numbers + number.
+    # Integers, int32 (cells * numbers,), that a number in a cell adds to the code of the cell's row
+    # and column; the index is cell * numbers + number. A code encodes the numbers of a row or
+    # column, see `_line_codes`.
     row_codes: np.ndarray
     column_codes: np.ndarray
     # Number of moves that the linear conflicts of a row or column add to the Manhattan distance,
-    # uint8 ((size + 1) ** size,). The index is the code of the row or column, without the Manhattan
-    # distance.
+    # uint8 ((size + 1) ** size,). The index is the code of the row or column, shifted right by
+    # `_MANHATTAN_BITS`.
     conflicts: np.ndarray
 
 
@@ -332,12 +330,11 @@ def _tables(n: int) -> _Tables:
 def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return what each number in each cell contributes to the codes of the cell's row and column.
 
-    The code of a line (a row or column) tells which of its tiles belong to the line, and where. It
-    is the sum of the contributions of the line's cells: a number in base `n + 1` with one digit per
-    cell. If the number in a cell belongs to this line, the digit is 1 + its goal position in the
-    line, else 0.
-    Codes are shifted left by `_MANHATTAN_BITS`. In row codes, the bits below hold the sum of the
-    Manhattan distances of the row's tiles.
+    The code of a line (a row or column) encodes which tiles belong to the line, and their goal
+    positions in it. It is a number in base `n + 1` with one digit per cell of the line. The digit
+    is 0 if the cell has no tile that belongs to the line, else 1 + the tile's goal position in the
+    line. Codes are shifted left by `_MANHATTAN_BITS`. In row codes, the low bits store the sum of
+    the Manhattan distances of the row's tiles.
     """
     cell, number = np.divmod(np.arange(n**4), n * n)
     row, column = np.divmod(cell, n)
@@ -351,12 +348,11 @@ def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _conflicts(n: int) -> np.ndarray:
-    """Return for each possible row or column the number of moves that its linear conflicts add.
+    """Return, for each code of a row or column, the number of moves that linear conflicts add.
 
-    The index is the code of the row or column, see `_line_codes`.
-
-    A tile that must leave its line (row or column) to let others pass needs two additional moves.
-    The tiles that may stay are a longest increasing subsequence of the goal positions in the line.
+    `_line_codes` explains the codes, which are used here without their lower bits. A tile that must
+    leave its line (row or column) to let others pass needs two additional moves. The tiles that may
+    stay are a longest increasing subsequence of the goal positions in the line.
     """
     codes = np.arange((n + 1) ** n)
     digits = np.stack([codes // (n + 1) ** k % (n + 1) for k in range(n)])
@@ -373,8 +369,8 @@ def _conflicts(n: int) -> np.ndarray:
 def _is_solvable(numbers: np.ndarray, n: int) -> bool:
     """Return whether a board is solvable.
 
-    This is the case if the parity of the permutation of the numbers equals the parity of the
-    blank's Manhattan distance from its place at the goal.
+    A board is solvable if the parity of the permutation of its numbers equals the parity of the
+    blank's Manhattan distance from the last cell.
     """
     blank = int(np.flatnonzero(numbers == 0)[0])
     tiles = np.where(numbers == 0, n * n, numbers)

@@ -136,7 +136,8 @@ class Sokoban(Puzzle):
         player, boxes = board.player.astype(jnp.int32), board.boxes.astype(jnp.int32)
         down, right = step_of(action)
         delta = down * self.size + right
-        # `ahead` is a cell of the map, because the player is inside the walls of the border.
+        # The border of the map is wall and the player is inside it, so `ahead` is a cell of the
+        # map.
         ahead = player + delta
         behind = (ahead + delta).clip(0, instance.size - 1)
         pushes = _at(boxes, ahead)
@@ -206,9 +207,9 @@ class Sokoban(Puzzle):
         The sum is rounded to float32 only once.
         """
         gained = self._on_targets(instance, move.board) - self._on_targets(instance, before)
-        # The whole number is exact, so only the last subtraction rounds. The alternative, an
-        # integer number of tenths that is divided by 10, would not be exact: XLA may compile the
-        # division to a product with 0.1, which rounds 10.9 up.
+        # Only the last subtraction rounds, because `whole` is exact. Dividing a number of tenths by
+        # 10 would be less exact: XLA may compile the division to a product with 0.1, which rounds
+        # 10.9 up.
         whole = gained + 10 * solved.astype(jnp.int32)
         return whole.astype(jnp.float32) - np.float32(0.1)
 
@@ -228,8 +229,9 @@ class Sokoban(Puzzle):
     def heuristic(self, instance: UInt8[Array, " cells"], board: Stock) -> Float32[Array, ""]:
         """Return the sum of the boxes' push distances plus the player's steps to the nearest box.
 
-        A push reduces the push distance of one box by at most one, and the player must first walk
-        to a box. A box in a cell from which no pushes lead to a target counts 254.
+        This is a lower bound, because each push reduces the sum by at most one, and the player must
+        first walk to a cell next to a box. A box in a cell from which no pushes lead to a target
+        counts 254.
         """
         boxes, player = board.boxes.astype(jnp.int32), board.player.astype(jnp.int32)
         pushes = instance[boxes].astype(jnp.int32).sum(dtype=jnp.int32)
@@ -270,7 +272,7 @@ class Sokoban(Puzzle):
         return sprites.sokoban(tile_size)
 
 
-# Compiled once for each size. Called eagerly, the loop is compiled again for each level of a file.
+# `jit` compiles the loop once for each size, instead of once for each level of a file.
 _push_distances = jax.jit(sokoban_levels.push_distances)
 
 
@@ -288,7 +290,7 @@ def _replaced(
 ) -> Int32[Array, " boxes"]:
     """Move the box in cell `old` to the free cell `new`, and keep `boxes` in ascending order.
 
-    Entries between the box's old and new place in the array are shifted by one.
+    Entries between the box's old and new index in `boxes` are shifted by one.
     """
     place = np.arange(boxes.shape[0], dtype=np.int32)
     out = (boxes < old).sum(dtype=jnp.int32)

@@ -26,8 +26,8 @@ DEAD, WALL = 254, 255
 CHARACTERS = " #.$*@+"
 PLAYS = 8  # number of candidate levels, of which `draw` returns the best
 LARGEST = 2**28  # maximum total size of all files, bytes: 2.5 times the Boxoban data set
-# Random numbers are hashes of a key and a counter. For each purpose, the counters begin at one of
-# these values; the ranges of counters never overlap.
+# First counter of the random numbers for each purpose. A random number is a hash of a key and a
+# counter. The ranges of counters never overlap.
 _FLOOR, _ANCHOR, _TARGETS, _PLAYER, _PULLS = (i << 16 for i in range(1, 6))
 
 
@@ -129,10 +129,10 @@ def _to_cells(rows: UInt32[Array, " size"]) -> Bool[Array, " cells"]:
 def draw(key: Key, size: int, boxes: int, pulls: int) -> Drawn:
     """Generate a solvable level that is not solved.
 
-    All boxes start on the targets and are pulled away from them. Playing the pulls backwards solves
-    the level. The first pull always has room by construction, and no pull may bring the last box
-    back onto a target. `PLAYS` sequences of pulls are drawn, and the one with the largest sum of
-    push distances at its end is returned.
+    All boxes start on the targets and are pulled away from them; the reversed pulls solve the
+    level. The level is not solved, because the first pull always has room, and no pull may bring
+    the last box back onto a target. Of `PLAYS` random sequences of pulls, the one with the largest
+    sum of push distances at its end is used.
     """
     floor = rooms(key, size, boxes)
     cells = floor.reshape(-1)
@@ -186,7 +186,8 @@ def rooms(key: Key, size: int, boxes: int) -> Bool[Array, "{size} {size}"]:
     drawn = _words(key, _FLOOR, steps + 2)
     corner = below(drawn[:2], inner - side + 1)
     draws = drawn[2:]
-    # The walk continues straight with probability 1/2.
+    # At each step, the walk draws a new direction with probability 1/2, else it keeps its
+    # direction.
     turns = ((draws >> np.uint32(2)) & np.uint32(1)) != 0
     time = np.arange(steps, dtype=np.int32)
     latest = jax.lax.cummax(jnp.where(turns, time, 0))
@@ -197,7 +198,8 @@ def rooms(key: Key, size: int, boxes: int) -> Bool[Array, "{size} {size}"]:
     wide = jnp.stack([(draws >> np.uint32(bit)) & np.uint32(3) == 0 for bit in (4, 6)])
     end = path + wide.astype(jnp.int32)
     line = np.arange(inner, dtype=np.int32)
-    # Whether each step of the walk covers each row, and each column, bool (2, steps, inner).
+    # bool (2, steps, inner): whether each step of the walk covers each row ([0]) and each column
+    # ([1]).
     on = (line >= path[..., None]) & (line <= end[..., None])
     walked = (on[0][:, :, None] & on[1][:, None, :]).any(axis=0)
     room = (line >= corner[:, None]) & (line < corner[:, None] + side)
@@ -211,7 +213,7 @@ def _reflected(position: Array, count: int) -> Array:
 
 
 def _lines(cells: Bool[Array, " cells"]) -> Bool[Array, "4 cells"]:
-    """Return for each direction the cells from which a box could be pulled.
+    """Return, for each direction, the mask of the cells from which a box could be pulled.
 
     A pull needs three cells in a row, all of them in `cells`: the box's cell and the next two cells
     in the direction of the pull. The box ends in the second cell, and the player walks from there
@@ -250,10 +252,9 @@ def _targets(
     first: Int32[Array, ""],
     boxes: int,
 ) -> Int32[Array, " {boxes}"]:
-    """Return the indices of the cells of the targets: `first`, then random cells, all distinct.
+    """Return the cells of the targets, all different: `first`, then cells drawn from `mask`.
 
-    The random cells are drawn from the mask `mask`. Cells that are also in the mask `better` are
-    drawn first.
+    Cells of `mask` that are also in `better` are drawn before all others.
     """
     drawn = _words(key, _TARGETS, mask.size) >> np.uint32(1)
     drawn = drawn | (better.astype(jnp.uint32) << np.uint32(31))
@@ -371,10 +372,7 @@ def read(path: str, size: int, boxes: int) -> Levels:
 
 
 def at(levels: Levels, number: Int32[Array, ""], size: int) -> Drawn:
-    """Return level `number` as the environment uses it.
-
-    The push distances are computed here, because `Levels` does not store them.
-    """
+    """Return level `number` with its push distances, which `Levels` does not store."""
     index = np.arange(size * size)
     octets = jnp.asarray(levels.walls)[number][index // 8]
     walls = (octets >> (index % 8).astype(np.uint8)) & np.uint8(1)

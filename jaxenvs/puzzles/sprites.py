@@ -62,7 +62,7 @@ PERSON = (
     Layer(disc(1 / 2, 1 / 2, 5 / 16), WHITE),
     Layer(union(disc(13 / 32, 7 / 16, 1 / 20), disc(19 / 32, 7 / 16, 1 / 20)), INK),
 )
-AIM = (  # the marker of a target, drawn on the ground
+AIM = (  # marker of a target, painted on the floor
     Layer(minus(disc(1 / 2, 1 / 2, 1 / 4), disc(1 / 2, 1 / 2, 11 / 64)), GREEN),
     Layer(disc(1 / 2, 1 / 2, 5 / 64), GREEN),
 )
@@ -159,7 +159,7 @@ def minesweeper(tile_size: int) -> np.ndarray:
 def sudoku(tile_size: int) -> np.ndarray:
     """Return sprites of an empty cell, of the placed digits 1 to 9 and of the given digits 1 to 9.
 
-    The same 19 sprites follow on a lighter ground, for every other 3x3 box.
+    The same 19 sprites with a lighter background follow, for every other 3x3 box.
     """
     looks: list[Layers] = []
     for ground in (FLOOR, (58, 62, 76)):
@@ -194,7 +194,7 @@ def hanoi(tile_size: int, disks: int) -> np.ndarray:
     """Return sprites of an empty tile, a pole and the base, then four sprites for each disk.
 
     The disks are ordered from the smallest. The four sprites are left end, middle, right end, and a
-    disk that is one tile wide. The ends of every other disk fill half a tile.
+    disk that is one tile wide. The ends of a disk with an even width, in tiles, fill half a tile.
     """
     pole = block(3 / 8, -1, 5 / 8, 2)
     looks: list[Layers] = [
@@ -245,7 +245,7 @@ def pancakes(tile_size: int, size: int) -> np.ndarray:
 def tokens(tile_size: int, size: int) -> np.ndarray:
     """Return sprites of an empty tile and of the round tokens, numbered from 0.
 
-    The same tokens follow on the ground of the turnstile.
+    The same tokens follow with the background that marks the turnstile.
     """
     looks: list[Layers] = [NOTHING]
     grounds = ((Layer(WHOLE, FLOOR),), (Layer(WHOLE, (64, 84, 124)),))

@@ -33,8 +33,8 @@ LINES = np.arange(9, dtype=np.int32)
 BOX_START = LINES // 3 * 3
 # A full grid: row r is 0, 1, ... 8 rotated by 3 * (r % 3) + r // 3.
 BASE = ((3 * (LINES % 3) + LINES // 3)[:, None] + LINES[None, :]) % 9
-# Offset of each cell's sprite index: 19 in every other 3x3 box, else 0.
-# Sprites 19 to 37 have a ground of another colour.
+# Offset of each cell's sprite index: 19 in every other 3x3 box, else 0. Sprites 19 to 37 have a
+# background of another colour.
 GROUND = (BOX_START[:, None] + BOX_START[None, :]) // 3 % 2 * 19
 
 Board = UInt8[Array, "9 9"]  # digits, 0 in an empty cell
@@ -146,8 +146,8 @@ class Sudoku(Puzzle):
     def predecessors(self, instance: Bool[Array, "9 9"], board: Board) -> Predecessors:
         """Return the boards from which an action leads to `board`: each lacks one placed digit.
 
-        With `guided`, a returned board is valid only if the rules choose the cell of the missing
-        digit next.
+        With `guided`, such a board is marked valid only if the rules would choose the cell of its
+        missing digit.
         """
         cells = jnp.arange(CELLS, dtype=jnp.int32)
         digits = board.reshape(-1).astype(jnp.int32) - 1
@@ -222,7 +222,7 @@ class Sudoku(Puzzle):
     def tiles(self, state: PuzzleState) -> Int32[Array, "9 9"]:
         """Return the sprite index of each cell: 0 empty, 1 to 9 placed, 10 to 18 given digits.
 
-        In every other 3x3 box the index is 19 higher, for the same sprite on another ground.
+        In every other 3x3 box the index is 19 higher; these sprites have another background.
         """
         given = 9 * state.instance.astype(jnp.int32)
         return state.board.astype(jnp.int32) + given + GROUND

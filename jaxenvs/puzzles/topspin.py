@@ -95,7 +95,7 @@ class TopSpin(Puzzle):
 
     @property
     def source(self) -> np.ndarray:
-        """For each action, the place from which each place gets its token.
+        """For each action and each place of the ring, the place whose token moves there.
 
         The shape is (actions, size), int32.
         """
@@ -147,9 +147,10 @@ class TopSpin(Puzzle):
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
         """Return the maximum of two lower bounds.
 
-        The first is half the number of adjacent pairs whose tokens are not consecutive, since a
-        reversal changes two pairs. The second is the maximum over pattern databases; each stores
-        the fewest moves that bring a few consecutive tokens to their places.
+        The first bound is half the number of adjacent pairs whose tokens are not consecutive,
+        because a reversal changes two pairs. The second bound is the largest value from the pattern
+        databases. Each database has the fewest moves that bring a few consecutive tokens to their
+        places.
         """
         tokens = board.astype(jnp.int32)
         apart = abs(tokens - jnp.roll(tokens, 1))
@@ -225,9 +226,9 @@ class TopSpin(Puzzle):
 
 
 def _rectangle(size: int) -> np.ndarray:
-    """Return the picture of a ring, whose places run along the edge of a rectangle of tiles.
+    """Return 1 + the place of the ring that each tile of the picture shows; 0 in empty tiles.
 
-    The value of a tile is 1 + the place of the ring that the tile shows, or 0 if it shows no place.
+    The places run along the edge of a rectangle of tiles.
     """
     # Half the perimeter of the rectangle: its number of rows plus its number of columns, in tiles.
     half = (size + 1) // 2 + 2

@@ -1,7 +1,8 @@
 """TSP: the shortest round trip through all cities (based on Jumanji 1.1 `TSP-v1`).
 
-Differences from Jumanji: the trip starts in city 0, which is equivalent for a round trip through
-identically distributed cities; going to a visited city does nothing and does not end the episode.
+There are two differences from Jumanji. The trip starts in city 0; this makes no difference for a
+round trip, because all cities have the same distribution. Going to a visited city does nothing and
+does not end the episode.
 """
 
 from typing import Any, ClassVar
@@ -157,15 +158,16 @@ class TSP(Puzzle):
 
         These cities are home, the traveller's city and all cities that are not visited. The
         heuristic is admissible, because the rest of the trip is a spanning tree of these cities. It
-        is consistent: if the edge of a move is added to the tree after the move, the result
-        connects all cities that were left before the move.
+        is consistent: the tree after a move and the edge of the move together connect all cities of
+        the tree before the move, so this tree is at most as long as both together.
         """
         index = np.arange(self.cities, dtype=np.uint32)
         left = ((board.visited >> index) & np.uint32(1)) == 0
         wanted = left | (index == board.city.astype(jnp.uint32))
         distances = _length(instance[:, None, :] - instance[None, :, :])
         tree = _spanning_tree(distances, wanted)
-        # Reduce the value slightly, so that it is admissible in spite of the rounding of sums.
+        # Rounding errors must not make the heuristic larger than the true cost, so reduce it
+        # slightly.
         return jnp.where(self.is_goal(instance, board), np.float32(0), tree * np.float32(1 - 1e-6))
 
     def observe_board(

@@ -88,7 +88,7 @@ class TwistyPuzzle(Puzzle):
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
         """Return pairs (index, meaning) that document the values of the observation.
 
-        They name the colours, and explain the order of the stickers of each face.
+        The pairs name the colours, and explain the order of the stickers of each face.
         """
         colours = ", ".join(f"{i} {_COLOURS[c]}" for i, c in enumerate(self.letters))
         return (("`[face, ...]`", f"colours of stickers: {colours}"), *self.faces)
@@ -171,10 +171,10 @@ class TwistyPuzzle(Puzzle):
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         chain = self.group
-        # XLA fuses all gathers of this unrolled loop into one GPU kernel.
-        # The index of each gather is then the whole expression of the previous gather.
-        # The mode "promise_in_bounds" uses this expression only once per gather.
-        # Other modes use the index twice, so the kernel's code would double with every gather.
+        # XLA fuses all gathers of this unrolled loop into one GPU kernel, in which the index of a
+        # gather is the whole expression of the previous gather. With the mode "promise_in_bounds",
+        # a gather uses its index once. Other modes use it twice, so that the code of the kernel
+        # would double with every gather.
         count = self.tables.goal.size
         sticker = jnp.arange(count, dtype=jnp.uint32)
         for i in reversed(range(len(chain.sizes))):

@@ -11,7 +11,7 @@ from .machine import Board, planes
 
 @struct
 class Instance(Struct):
-    """Level of an episode, which no action changes."""
+    """The level that an episode plays. Its fields stay constant during the episode."""
 
     game: Int32[Array, ""]  # index of the game, in the order of the files' names
     number: Int32[Array, ""]  # number of the level in its game, from 0
@@ -32,7 +32,7 @@ def has_checkpoints(collection: Collection) -> bool:
 
 
 def _board_words(collection: Collection) -> int:
-    """Return the number of words that encode the cells of a board's objects, see `Codes`."""
+    """Return the number of words in which the cells of all objects of a board are encoded."""
     size = collection.size
     lines = collection.codes.digits.shape[1] * size.side
     return lines * size.words if size.words > 1 else bits.words_for(lines, size.side)
@@ -70,7 +70,7 @@ def has_won(words: UInt32[Array, " packed"]) -> Bool[Array, ""]:
 def _encoded(
     collection: Collection, instance: Instance, objects: UInt32[Array, "objects side words"]
 ) -> UInt32[Array, " packed"]:
-    """Encode the cells of the objects of all layers that turns can change, see `Codes`."""
+    """Encode the cells of all objects, except on layers that no turn can change; see `Codes`."""
     size = collection.size
     chosen = planes.flags(jnp.asarray(collection.codes.digits)[instance.game], size.objects)
     having = jnp.where(chosen[:, :, None, None], objects, jnp.uint32(0))
@@ -83,8 +83,8 @@ def _decoded(
 ) -> UInt32[Array, "objects side words"]:
     """Return the cells of each object, decoded from the words of `_encoded`.
 
-    For the layers that no turn can change, the words store nothing. The objects of these layers
-    stay in the cells that they have at the start of the level.
+    The words omit the layers that no turn can change. The cells of these layers' objects are read
+    from the level's initial board, `instance.start`.
     """
     size, codes = collection.size, collection.codes
     total = codes.digits.shape[1]

@@ -1,4 +1,4 @@
-"""The games and levels of an environment, as arrays whose shapes a common `Size` determines."""
+"""The games and levels of an environment as arrays; a common `Size` fixes the arrays' shapes."""
 
 import functools
 import os
@@ -35,25 +35,25 @@ MEANINGS = {
     "patterns": "different cells in rules",
     "wins": "win conditions",
 }  # field of `Size` -> its name in error messages
-# Largest values for which indices and lengths fit into the integer types of `Tables`.
+# Maximum of each quantity for which indices and lengths fit into the integer dtypes of `Tables`.
 LIMITS = {"rules": MOST, "patterns": MOST, "sets": 16_384, "objects": 4_096, "layers": 127}
 LIMITS |= {"cells": 127, "middle": 127, "tail": 127}
 
 
 class Codes(NamedTuple):
-    """How boards are stored: for each cell, which object of each changeable layer is in it.
+    """Binary code of stored boards: which object of each layer is in each cell.
 
-    The objects of a collision layer are numbered from 1, and 0 means that the cell has none of
-    them. A cell stores this number in binary. If a cell may have several objects of one layer, it
-    stores one bit for each of them instead. The binary digits of all layers are numbered from 0,
-    one layer after another. A stored board has a bit plane for each digit: the cells in which the
-    digit is 1.
+    Layers that no turn can change are not stored. The objects of a collision layer are numbered
+    from 1, and 0 means that the cell has none of them. Each cell stores this number in binary. If a
+    cell may have several objects of one layer, it instead stores one bit for each object of the
+    layer. A stored board has a bit plane for each binary digit: the cells in which the digit is 1.
+    The digits of all layers are numbered consecutively from 0.
     """
 
     # For each digit: mask of the objects in whose cells the digit is 1.
     digits: UInt32[np.ndarray, "games digits words"]
-    # Conditions on digits that hold in the cells of each object: d + 1 means that digit d is 1,
-    # -(d + 1) that digit d is 0. Entries of 0 are unused.
+    # Values of the digits in the cells of each object: an entry d + 1 means that digit d is 1, an
+    # entry -(d + 1) that digit d is 0. Entries of 0 are unused.
     literals: Int16[np.ndarray, "games objects most"]
     fixed: UInt32[np.ndarray, "games words"]  # mask of the objects on layers that no turn changes
 
@@ -111,11 +111,11 @@ def paths(game: str) -> list[Path]:
 
 @functools.lru_cache(maxsize=16)
 def read(game: str, level: int | None, size: str) -> Collection:
-    """Read the games of `game`, see `paths`; the result is cached, even if files change later.
+    """Read the games that `game` names (see `paths`); cached, even if the files change later.
 
-    If `level` is a number, there must be a single game, and only this level is read. Raises
-    `GameError` (a `ValueError`) that names the file and the mistake, or the quantity that is too
-    large.
+    If `level` is a number, there must be only one game, and only this level is read. Raises
+    `GameError` (a `ValueError`) if a file has a mistake, or if a game is too large for the size
+    `size`.
     """
     games = tuple(load(path) for path in paths(game))
     packers = [Packer(each) for each in games]
@@ -163,12 +163,13 @@ def _chosen(games: tuple[Game, ...], levels: list[list[Level]], level: int) -> L
 
 
 def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
-    """Return the size that `size` selects: "exact", "auto" or a key of `SIZES`.
+    """Return the size that `size` names: "exact", "auto" or a key of `SIZES`.
 
-    `needed` has the size that each level and its game need, and `names` has the name of each of
-    these games. "exact" is the smallest size that holds all of `needed`, and "auto" is the smallest
-    of `SIZES` that does, with rare features as needed, see `Size.extended`. If the size is too
-    small, raises a `GameError` that lists each quantity that is too large, with its game.
+    "exact" is the smallest size that holds all levels, and "auto" is the smallest of `SIZES` that
+    does. A size from `SIZES` gets rare features as needed, see `Size.extended`. For each level,
+    `needed` has the size that the level and its game need, and `names` has the name of this game.
+    If the size is too small, raises a `GameError` that names each quantity that is too large, and a
+    game that exceeds it.
     """
     needed, names = [*needed], [*names]
     least = Size.over(needed)
@@ -202,7 +203,8 @@ def changing_layers(game: Game) -> dict[int, bool]:
     """Return the collision layers whose objects a turn can change: by a rule, or by movement.
 
     The result is a dict: layer -> whether a cell can have several objects of this layer. That
-    happens if one rule sets an object and, by `random`, a second object of the same layer.
+    happens if a rule adds an object to a cell and also adds an object of the same layer drawn by
+    `random`.
     """
     objects = moves = 0
     several = set[int]()
@@ -247,11 +249,11 @@ def _codes(packers: list[Packer], size: Size) -> Codes:
 
 
 def _numbered(game: Game) -> Iterator[tuple[dict[int, list[int]], int]]:
-    """Yield the binary code of each layer that turns can change, as a pair (signs, count).
+    """Yield (signs, count) for each layer that turns can change: the code of the layer's objects.
 
-    `count` is the number of binary digits, see `Codes`. `signs` is a dict: id of an object of the
-    layer -> a number for each digit. The number is 1 if the digit is 1 in the cells of the object,
-    -1 if the digit is 0 there, and 0 if the digit can be either.
+    `count` is the number of binary digits that the layer has in `Codes`. `signs` is a dict: id of
+    an object -> a list with one number per digit. The number is 1 if the digit is 1 in the object's
+    cells, -1 if the digit is 0 there, and 0 if the digit can be either.
     """
     for layer, several in changing_layers(game).items():
         members = [i for i, each in enumerate(game.layer_of) if each == layer]

@@ -104,12 +104,12 @@ class PuzzleScript(PackedPuzzle):
 
     @functools.cached_property
     def _selection(self) -> Selection:
-        """Levels from which each episode draws one, selected by the fields `levels` and `games`."""
+        """The levels that episodes can draw, as selected by the fields `levels` and `games`."""
         return select(self.collection, self.levels, self.games)
 
     @property
     def is_random(self) -> bool:
-        """True if a rule of any of the games draws random numbers, which rules out search."""
+        """Whether a rule of any of the games draws random numbers; if so, search is impossible."""
         return bool(self.collection.random)
 
     @property
@@ -151,7 +151,7 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """(index, object's name) pairs; () if the indices differ between games, or for pixels."""
+        """Pairs (index, object's name); () for pixels, or if the indices differ between games."""
         return observations.layout(self.collection, self.observation)
 
     # Rules: levels, turns, win and heuristic.
@@ -210,7 +210,8 @@ class PuzzleScript(PackedPuzzle):
     ) -> tuple[UInt32[Array, " packed"], Bool[Array, ""]]:
         """Return the packed board after an action; an action that the game lacks changes nothing.
 
-        Also return whether the turn was stopped by the limit of `again` turns or of micro-steps.
+        Also return whether the turn was cut off, because it exceeded the limit of `again` turns or
+        the limit of micro-steps.
         """
         inputs = np.array([number for _, number in self._inputs], np.int32)
         board = boards.unpacked(self.collection, instance, words)
@@ -248,7 +249,8 @@ class PuzzleScript(PackedPuzzle):
     def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
         """Return the mask of the actions that the field `mask` allows.
 
-        If any of the games draws random numbers, all actions of the game are allowed.
+        If a rule of any of the games draws random numbers, the mask allows all actions that the
+        state's game has, as with `mask="inputs"`.
         """
         if self.is_random or self.mask == "inputs":
             return jnp.asarray(self._allowed)[state.instance.game]
@@ -259,20 +261,21 @@ class PuzzleScript(PackedPuzzle):
         return boards.has_won(board)
 
     def heuristic(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
-        """Return 0; with `count`, the number of cells with X but not Y in a condition `all X on Y`.
+        """Return 0; if `count` is True, the number of cells that violate a condition `all X on Y`.
 
-        `all X on Y` is a win condition. If there are several, the maximum over them is returned.
-        The result can exceed the number of actions to a win, because one turn may move many
-        objects.
+        A cell violates the win condition `all X on Y` if it has X but not Y. For several
+        conditions, the maximum of their numbers is returned. The result can exceed the number of
+        actions to a win, because one turn may move many objects.
         """
         if not self.count:
             return jnp.zeros((), jnp.float32)
         return self._missing(instance, board)
 
     def _missing(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
-        """Return the largest number of cells with X but not Y in a win condition `all X on Y`.
+        """Return the number of cells that violate a win condition `all X on Y`; 0 after a win.
 
-        The result is 0 after a win.
+        A cell violates the condition if it has X but not Y. For several conditions, the maximum of
+        their numbers is returned.
         """
         collection = self.collection
         found = boards.unpacked(collection, instance, board)
@@ -300,9 +303,9 @@ class PuzzleScript(PackedPuzzle):
         return observations.observed(self.collection, self.observation, instance, objects)
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "side side"]:
-        """Return the index in `atlas` of the topmost object's sprite, for each cell.
+        """Return, for each cell, the index in `atlas` of the topmost object's sprite.
 
-        `picture` draws all objects of a cell.
+        Objects below the topmost one are not shown; `picture` draws all objects of a cell.
         """
         collection = self.collection
         cells = planes.cells(self.objects(state.instance, state.board))
@@ -337,7 +340,7 @@ class PuzzleScript(PackedPuzzle):
         return {"objects": objects, "game": level.game, **size}
 
     def texts(self, inputs: dict[str, np.ndarray], detail: str = "full") -> list[str]:
-        """Return a text per state: title, characters' meaning if `detail` is "full", and board."""
+        """Return a text for each state: title, board, and a legend if `detail` is "full"."""
         return [glyphs.told(*one, detail) for one in glyphs.boards_of(self.collection, inputs)]
 
     def text_changes(self, old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
@@ -349,8 +352,8 @@ class PuzzleScript(PackedPuzzle):
     def read_level(self, text: str) -> PuzzleLevel:
         """Parse `text`, a level of the first game, in the format that the method `text` writes.
 
-        Raises `ValueError` with the line and column of a wrong character, and for a level that is
-        larger than the environment's.
+        Raises `ValueError` for a wrong character, with its line and column, and for a level that
+        has more rows or columns than the environment's boards.
         """
         collection = self.collection
         start, width, height = glyphs.to_planes(

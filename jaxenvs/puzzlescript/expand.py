@@ -66,7 +66,7 @@ def at(rows: Rows, place: tuple[int, int], change: Callable[[Cell], Cell]) -> Ro
 
 
 def places(rows: Rows) -> Iterator[tuple[tuple[int, int], Cell]]:
-    """Yield ((index of the row, index in the row), cell) for each cell of a side of a rule."""
+    """Yield ((row, index in the row), cell) for each cell in the rows of one side of a rule."""
     for r, row in enumerate(rows):
         for c, cell in enumerate(row):
             yield (r, c), cell
@@ -76,10 +76,10 @@ def places(rows: Rows) -> Iterator[tuple[tuple[int, int], Cell]]:
 
 
 def _directed(rule: Rule) -> list[Rule]:
-    """Return one rule for each direction of a rule.
+    """Return one rule for each direction that the rule stands for.
 
-    If no row has several cells and no modifier is relative, the direction has no effect; then only
-    the rule for the first direction is returned.
+    If the direction has no effect, return only the rule for the first direction. That is the case
+    if every row has a single cell and no modifier is relative, such as `>`.
     """
     cells = [cell for _, cell in places(rule.left + rule.right)]
     is_long = any(len(row) > 1 for row in rule.left)
@@ -104,9 +104,9 @@ def _check_absent(rule: Rule, names: Names) -> None:
 def _without_redundant(rule: Rule, names: Names) -> Rule:
     """Return the rule without each `no X` that has no effect.
 
-    On the right, `no X` has no effect if the same cell on the left has `no X` too. The pair
-    (modifier, name) after a dropped pair is always kept, as in PuzzleScript's engine. On the left,
-    `no X` has no effect if other objects of the cell exclude X, see `needed`.
+    On the left, `no X` has no effect if other objects of the cell exclude X, see `needed`. On the
+    right, `no X` has no effect if the same cell on the left has `no X` too. Like PuzzleScript's
+    engine, this function never drops two successive pairs (modifier, name) of a cell on the right.
     """
 
     def right(before: Cell, after: Cell) -> Cell:
@@ -124,15 +124,16 @@ def _without_redundant(rule: Rule, names: Names) -> Rule:
 
 
 def needed(cell: Cell, names: Names) -> Cell:
-    """Return a cell of the left side without each `no X` that its other pairs imply.
+    """Return a left-side cell without each `no X` that the objects required in the cell imply.
 
-    A required object implies that no other object of its layer is in the cell.
+    A required object implies that the cell has no other object of the same layer.
     """
     layers: set[int] = set()
     objects = 0
     for modifier, name in cell:
         is_property = names.is_property(name) and names.single_layer(name) is not None
-        # As in PuzzleScript's engine, synonyms of objects are not resolved, so they imply nothing.
+        # A synonym of an object excludes nothing, because PuzzleScript's engine does not resolve it
+        # here.
         is_sure = name in names.sprites or names.is_aggregate(name) or is_property
         if modifier != "no" and is_sure:
             layers |= {names.layer_of[m] for m in names.members(name) if m in names.layer_of}
@@ -241,10 +242,10 @@ def _with_movements(rule: Rule, names: Names) -> list[Rule]:
 def _moved(
     rule: Rule, pairs: dict, modifiers: dict, place: tuple[int, int], pair: tuple[str, str], to: str
 ) -> tuple[Rule, dict, dict]:
-    """Replace the modifier of a (modifier, name) pair by `to`, in one cell of both sides.
+    """Replace the modifier of `pair`, (modifier, name), by `to` in one cell of both sides.
 
-    Returns the rule and the updated dicts `pairs` and `modifiers`, which record how each pair and
-    each modifier on the left was replaced.
+    Returns the rule and the updated dicts `pairs` and `modifiers`. They record by which movement
+    each pair and each modifier of the left side was replaced, and how often.
     """
 
     def change(cell: Cell) -> Cell:
@@ -264,7 +265,9 @@ def _moved(
 def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
     """Replace each modifier on the right by the movement that replaced it on the left.
 
-    A modifier that was replaced more than once on the left stays, because its movement is not sure.
+    The movement is that of the same pair (modifier, name) or else of the same modifier, if this
+    pair or modifier was replaced only once on the left. Otherwise, the movement is ambiguous, and
+    the modifier stays.
     """
     once = {pair: taken.value for pair, taken in pairs.items() if taken.times == 1}
     alone = {modifier: taken.value for modifier, taken in modifiers.items() if taken.times == 1}
@@ -284,8 +287,8 @@ def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
 def _with_members(rule: Rule, names: Names) -> list[Rule]:
     """Return one rule for each choice of members for the properties that must be replaced.
 
-    A property stands for one of its members. It must be replaced if the members are on several
-    layers, or if a cell has the property on the right side and not on the left.
+    A property stands for one of its members. It must be replaced if its members are on several
+    layers, or if a cell on the right has the property and the same cell on the left does not.
     """
     rule = both(rule, lambda cell: _none_of(cell, names))
     ambiguous = {
@@ -331,9 +334,9 @@ def _with_members(rule: Rule, names: Names) -> list[Rule]:
 
 
 def _named(name: str, member: str) -> Callable[[Cell], Cell]:
-    """Return a function that replaces property `name` by `member` in a cell.
+    """Return a function that replaces the property `name` by `member` in a cell.
 
-    The function keeps a property that follows the modifier `random`.
+    The function does not replace a property that has the modifier `random`.
     """
     return lambda cell: tuple(
         (m, member) if each == name and m != "random" else (m, each) for m, each in cell
@@ -372,8 +375,8 @@ def _none_of(cell: Cell, names: Names) -> Cell:
 def _stationary(rule: Rule, names: Names) -> Rule:
     """Give the modifier `stationary` to new objects on the right side that have no modifier.
 
-    An object is new if the same cell on the left names nothing on its layer. Late rules are not
-    changed.
+    An object is new if the same cell on the left names no object of its layer. Late rules are
+    returned unchanged.
     """
     if rule.late:
         return rule

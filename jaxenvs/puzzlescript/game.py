@@ -53,7 +53,7 @@ class Game:
 
     name: str
     prelude: dict[str, str]  # options before the first section; "" if an option has no value
-    objects: tuple[str, ...]  # names of objects by id; an object listed twice also has an unused id
+    objects: tuple[str, ...]  # names by id; the first id of an object listed twice is unused
     sprites: tuple[Sprite, ...]  # sprite of each object, by id
     layer_of: tuple[int, ...]  # collision layer of each object, by id
     layers: int  # number of collision layers
@@ -70,7 +70,10 @@ class Game:
 
 
 def load(path: str | os.PathLike[str], on_error: str = "raise") -> Game:
-    """Parse a game's file, see `parse`. Raises `GameError` also if it is too large or not UTF-8."""
+    """Parse the file of a game, as `parse` does for its text.
+
+    Raises `GameError` also if the file is too large or not UTF-8.
+    """
     path = Path(path)
     try:
         if (size := path.stat().st_size) > LARGEST:

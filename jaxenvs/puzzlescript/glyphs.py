@@ -93,7 +93,7 @@ def parsed(game: Game, text: str) -> list[list[int]]:
     """Parse text in the format of `written` into the object mask of each cell, line by line.
 
     Raises `ValueError` with the line and column of a mistake. A line that is shorter than the first
-    line repeats its last glyph, as in a game's source.
+    line is filled up with its own last glyph, as in a game's source.
     """
     glyphs, lines = dict(game.glyphs), []
     for number, line in enumerate(text.strip("\n").splitlines(), 1):
@@ -142,9 +142,9 @@ def _mask(game: Game, names: str, number: int) -> int:
 def to_planes(
     collection: Collection, lines: list[list[int]]
 ) -> tuple[UInt32[np.ndarray, "objects side words"], int, int]:
-    """Convert the object masks of a level's cells to bit planes; also return its width and height.
+    """Convert a level's object masks, line by line, to (bit planes, width, height).
 
-    Raises `ValueError` for a level larger than the environment's side.
+    Raises `ValueError` if the level has more rows or columns than the environment's boards.
     """
     width, height, side = len(lines[0]), len(lines), collection.size.side
     if max(width, height) > side:

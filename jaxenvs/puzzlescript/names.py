@@ -154,7 +154,7 @@ class Names:
 
     @staticmethod
     def taken(name: str, line: int) -> str:
-        """Return the error message for a second definition of a name; line `line` has the first."""
+        """Return the error message for defining a name again that line `line` already defines."""
         return f"{name.upper()} is already defined in line {line}; choose another name"
 
     def declare(self, name: str, line: int) -> bool:

@@ -65,6 +65,6 @@ def _numbers(collection: Collection) -> np.ndarray:
     The index is -1 if the game has no object with the name.
     """
     every = names(collection)
-    # If a game lists an object twice, this keeps its last index.
+    # If a game lists an object twice, the dict keeps the last index.
     ids = [{name: i for i, name in enumerate(game.objects)} for game in collection.games]
     return np.array([[each.get(name, -1) for name in every] for each in ids], np.int32)

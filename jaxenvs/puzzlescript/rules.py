@@ -101,7 +101,7 @@ class Reader:
         return rule, words[start:]
 
     def _joined(self, words: list[str], line: int) -> int:
-        """Return the group of the previous rule, for a rule that joins it with an initial `+`."""
+        """Return the group of the previous rule, which a rule that begins with `+` joins."""
         if words[0] != "+" or words.count("+") > 1:
             self.problems.error(line, "write `+` once, at the start of a rule")
         if not self.rules:

@@ -1,4 +1,4 @@
-"""Selection of games and levels: which of a collection's levels episodes draw.
+"""Selection of the games and levels from which episodes draw their level.
 
 A selection changes no shapes, so a policy that was trained on some levels can play all others.
 """
@@ -19,7 +19,7 @@ _RANGE = re.compile(r"(-?\d{1,9})?:(-?\d{1,9})?(?::([1-9]\d{,8}))?")
 
 
 class Selection(NamedTuple):
-    """The levels of a collection that episodes draw, grouped by game. All arrays are NumPy's."""
+    """The levels that episodes can draw, grouped by game. All arrays are NumPy's."""
 
     first: Int32[np.ndarray, " games"]  # index in `places` of each selected game's first level
     counts: Int32[np.ndarray, " games"]  # number of selected levels of each selected game
@@ -27,11 +27,11 @@ class Selection(NamedTuple):
 
 
 def select(collection: Collection, levels: str, games: str) -> Selection:
-    """Return the levels that episodes draw; games without a selected level are left out.
+    """Return the levels that episodes can draw; games without a selected level are left out.
 
-    `levels` is a split (`SPLITS`) or a range such as `0:20` of each game's levels. `games` lists
-    names of games; see `_chosen`. Raises `ValueError` for names that do not exist, and if no level
-    is selected.
+    `levels` is a split (`SPLITS`), or a range such as `0:20` of the levels of each game. `games`
+    lists names of games; see `_chosen`. Raises `ValueError` for a name that does not exist, and if
+    no level is selected.
     """
     names = [Path(game.name).stem for game in collection.games]
     chosen = _chosen(names, games)

@@ -37,7 +37,7 @@ def check(line: Line, names: Names) -> None:
         names.problems.warn(line.number, f"{first} has a seed already; the last one counts")
     if first in EVENTS and not wrong:
         names.sounds.add(first)
-    if wrong and not rest and is_known:  # no seed: PuzzleScript reports no error, either
+    if wrong and not rest and is_known:  # a missing seed is no error in PuzzleScript
         names.problems.warn(line.number, wrong)
     elif wrong:
         names.problems.error(line.number, wrong)

@@ -181,8 +181,8 @@ class _Masks:
     def _check_ellipsis(self) -> bool:
         """Return whether every ellipsis is alone between bars and has cells on both sides.
 
-        Record an error for each ellipsis that is not so, if the two sides of the rule have ellipses
-        in different cells, and if a row has more than two ellipses.
+        Record an error for each ellipsis of which this is not true, for ellipses in different cells
+        of the two sides of the rule, and for a row with more than two ellipses.
         """
         rule, error = self.expanded, self.names.problems.error
         fine = True

@@ -17,7 +17,8 @@ SECTIONS = (
     "winconditions",
     "levels",
 )
-# Start of a rule with a message. Each part can match in only one way, which avoids backtracking.
+# Start of a rule with a message. Each part of the pattern can match a text in only one way, so that
+# the regular expression does not backtrack.
 _MESSAGE = r"(?:(?!->)[^(])*->[^(]*?\bmessage\b"
 MOST_ERRORS = 20  # maximum number of errors that the message of a `GameError` lists
 
@@ -142,9 +143,10 @@ class _Comments:
         self.opened = 0  # line on which the current comment starts
 
     def ended(self, raw: str, section: str) -> bool:
-        """Return whether a line ends with a message, in whose text `(` does not start a comment.
+        """Return whether a line ends with a message; a `(` in a message does not start a comment.
 
-        Only the sections `levels` and `rules` have messages. A line inside of a comment has none.
+        Only lines of the sections `levels` and `rules` can have messages, and only outside of
+        comments.
         """
         pattern = {"levels": r"\s*message", "rules": _MESSAGE}.get(section)
         return not self.depth and bool(pattern) and bool(re.match(pattern, raw, re.IGNORECASE))

@@ -1,6 +1,6 @@
 """Breadth-first search over the `neighbours` of a puzzle, in NumPy, as a reference for tests.
 
-Boards are expanded in batches of one size, so that each puzzle compiles once. A search of four
+All batches of boards have the same size, so the search compiles once per puzzle. A search of four
 million states takes some ten seconds.
 """
 
@@ -44,9 +44,9 @@ def distances(
 ) -> Distances:
     """Find every board reachable from `board`, or only those at most `limit` actions away.
 
-    A distance is a number of actions from `board`; if every action has an inverse, it is also the
-    distance to `board`. `canonical` maps packed boards to representatives of their symmetry
-    classes; if it is given, the search finds only representatives.
+    The distance of a board is the number of actions from `board` to it. If every action has an
+    inverse, the way back is as long. `canonical` maps packed boards to representatives of their
+    symmetry classes; if it is given, the search finds only representatives.
     """
     expand = _expand(puzzle, batch)
     frontier = np.asarray(_packed(puzzle)(board))[None]
@@ -82,7 +82,8 @@ def each(
 def keys(words: np.ndarray) -> np.ndarray:
     """Return a uint64 per board: its words, or a hash of its words if there are more than two.
 
-    Among four million hashes, a collision has probability 4e-7; it would make counts wrong.
+    Boards with equal hashes would be taken for one board. Among four million different boards, the
+    probability of equal hashes is 4e-7.
     """
     key = np.zeros(len(words), np.uint64)
     for i in range(words.shape[1]):
@@ -107,7 +108,10 @@ def _among(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def _batches(words: np.ndarray, batch: int) -> Any:
-    """Yield batches of one size, the last padded with its first entry, and their true sizes."""
+    """Yield (words, count) for each batch of `batch` boards; the first `count` are real boards.
+
+    The last batch is padded with copies of its first board.
+    """
     for start in range(0, len(words), batch):
         part = words[start : start + batch]
         padded = np.concatenate([part, np.repeat(part[:1], batch - len(part), axis=0)])

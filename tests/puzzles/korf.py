@@ -1,7 +1,8 @@
 """Ten 15-puzzles of R. Korf, "Depth-first iterative-deepening", Artificial Intelligence 27 (1985).
 
-Korf's goal has the blank first. These boards are rotated by 180 degrees with n replaced by 16 - n,
-so that the goal has the blank last at the same distance. IDA* confirmed the lengths.
+Korf's goal has the blank in the first cell, the goal here in the last cell. Each of Korf's boards
+is therefore rotated by 180 degrees, and each number n becomes 16 - n, which keeps the length of the
+solutions. An IDA* search confirmed the lengths.
 """
 
 from typing import NamedTuple

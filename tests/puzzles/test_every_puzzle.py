@@ -1,4 +1,4 @@
-"""Tests, for every puzzle, of properties that a search needs: random boards and near goals."""
+"""Tests of every puzzle: properties that a search needs, on random boards and near the goal."""
 
 import functools
 import zlib
@@ -97,7 +97,8 @@ def has(puzzle, method, *args):
 def boards_of(name):
     """Return `ROWS` instances and boards of a puzzle, stacked along a first axis.
 
-    A third of the boards are random, a third come from a walk, a third are near the goal.
+    A third of the boards are initial boards, a third are reached by a random walk, and a third are
+    near the goal.
     """
     puzzle = PUZZLES[name]
 
@@ -118,8 +119,8 @@ def boards_of(name):
             levels.board, walked, near,
         )  # fmt: skip
 
-    # `draw` returns the boards of the keys 0, 3, 6, ..., 1, 4, 7, ..., 2, 5, 8, ..., but the
-    # instances of the keys 0, 1, 2, ... Therefore reorder the instances like the boards.
+    # Reorder the instances, so that they match the boards: `draw` returns instances in the order of
+    # the keys, but boards in the order of the keys 0, 3, 6, ..., 1, 4, 7, ..., 2, 5, 8, ...
     instance, board = draw(jax.random.key(zlib.crc32(name.encode())))
     order = np.concatenate([np.arange(i, ROWS, 3) for i in range(3)])
     return jax.tree.map(lambda leaf: np.asarray(leaf)[order], instance), jax.device_get(board)
@@ -337,7 +338,7 @@ def test_read_level_inverts_text(name):
         instance, board = row(boards, index)
         level = puzzle.read_level(puzzle.text(instance, board))
         np.testing.assert_array_equal(pack(level.board), at_boards(name)["words"][index])
-        if index < 2:  # initial boards only: Sudoku's text does not tell clues from later digits
+        if index < 2:  # initial boards: Sudoku's text does not mark which digits are given
             for wrote, read in zip(
                 jax.tree.leaves(instance), jax.tree.leaves(level.instance), strict=True
             ):

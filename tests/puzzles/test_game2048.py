@@ -154,7 +154,7 @@ def test_new_tiles_are_uniform_over_empty_cells_and_a_tenth_are_fours(board):
     assert not came[:, ~empty].any()
     counts = (came > 0).sum(axis=0)[empty]
     assert chi_square(counts, len(keys) / empty.sum()) < SIGNIFICANT
-    # Check the cells of new 4s separately, because one random word decides both cell and tile.
+    # One random word decides both the cell and the tile, so check the cells of new 4s separately.
     fours = (came == 2).sum(axis=0)[empty]
     assert chi_square(fours, len(keys) / 10 / empty.sum()) < SIGNIFICANT
     assert abs(fours.sum() / len(keys) - 0.1) < 0.012

@@ -15,7 +15,7 @@ from jaxenvs.puzzles.maze import FAR, divided
 
 SHAPES = [(10, 10), (7, 12), (11, 5), (3, 3)]
 UP, RIGHT, DOWN, LEFT = range(4)
-# Fraction of Jumanji's maps that have a wall at index 1, 3, 5, 7 and 9 of a row or column.
+# Fraction of Jumanji's maps with a wall in cells 1, 3, 5, 7 and 9 of a row or column.
 JUMANJI_FIRST_ROW = [0.411, 0.436, 0.441, 0.408, 0.255]
 JUMANJI_FIRST_COLUMN = [0.208, 0.259, 0.284, 0.255, 0.207]
 JUMANJI_ROW_8 = [0.364, 0.402, 0.399, 0.391, 0.264]
@@ -43,7 +43,7 @@ def plain_search(walls, start):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_map_is_a_tree(shape):
-    """All free cells are connected, with one passage fewer than cells: there are no cycles."""
+    """Free cells are connected and have one passage fewer than cells, so there are no cycles."""
     for walls in maps(*shape):
         free = walls == 0
         passages = (free[1:] & free[:-1]).sum() + (free[:, 1:] & free[:, :-1]).sum()
@@ -60,9 +60,9 @@ def test_every_optional_wall_occurs():
 
 
 def test_the_walls_are_as_frequent_as_in_jumanji():
-    """Compare the frequency of walls on three lines with that in 4,000 maps of Jumanji 1.1.2.
+    """Compare the frequencies of walls in two rows and one column with those of Jumanji 1.1.2.
 
-    The maps of Jumanji are results of `generate_maze(10, 10)`.
+    Jumanji's frequencies are those of 4,000 maps from `generate_maze(10, 10)`.
     """
     share = np.asarray(maps(10, 10, 4000)).mean(axis=0)
     np.testing.assert_allclose(share[0, 1::2], JUMANJI_FIRST_ROW, atol=0.04)

@@ -136,7 +136,7 @@ def predecessors_of(env, instance, words):
 
 @pytest.mark.parametrize("env", [SMALL, *with_full(Sokoban())])
 def test_predecessors_are_complete_and_correct(env):
-    """Check every move between the boards of a part of the state space, forwards and backwards."""
+    """Within a part of the state space, predecessors must be the exact reverse of the moves."""
     moves = functools.partial(_packed_moves, env)
     for seed in range(3):
         level = nth(drawn(env, 60), seed)
@@ -248,7 +248,7 @@ def test_levels_differ_and_rooms_fill_the_field():
 
 
 def test_push_distances_are_those_of_a_single_box():
-    """Compare with a backward search for a single box, which assumes the player gets anywhere."""
+    """Compare with a backward search for one box, in which the player can reach every free cell."""
     env = Sokoban()
     levels = drawn(env, 500)
     for i in range(10):

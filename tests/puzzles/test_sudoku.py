@@ -178,7 +178,10 @@ def test_all_symmetries_are_drawn():
 
 
 def test_digits_are_permuted_uniformly():
-    """In the first row, 1 and 2 share a box in a quarter of the grids, like any two digits."""
+    """In the first row, 1 and 2 are in the same box in a quarter of the grids.
+
+    This is the probability for any two digits in a random order.
+    """
     first = drawn(LEVELS)[:, 0]
     whole = first[(first > 0).all(axis=1)]
     together = np.argmax(whole == 1, axis=1) // 3 == np.argmax(whole == 2, axis=1) // 3
@@ -186,7 +189,11 @@ def test_digits_are_permuted_uniformly():
 
 
 def test_half_of_the_grids_are_transposed():
-    """Rows of boxes have 9 different sets of digits, columns 3; if transposed, vice versa."""
+    """About half of the grids have 9 different horizontal triples and 3 vertical ones.
+
+    A triple is the set of digits in a row or column of a 3x3 box. In the other grids, which are
+    transposed, the numbers are exchanged.
+    """
     sets = []
     for grid in drawn(200):
         if (full := solution(grid)) is not None:

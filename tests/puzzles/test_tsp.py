@@ -25,9 +25,9 @@ def level_of(env, seed):
 
 
 def rest_of_trips(places):
-    """Return the optimal length from each (visited, city) through all unvisited cities to home.
+    """Return a dict: (visited, city) -> optimal length from city through unvisited cities to home.
 
-    Use the recursion of Held and Karp in double precision, without jaxenvs.
+    The recursion of Held and Karp computes the lengths in double precision, without jaxenvs.
     """
     n = len(places)
     ways = np.linalg.norm(places[:, None] - places[None, :], axis=-1)

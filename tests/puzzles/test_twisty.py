@@ -214,7 +214,10 @@ def _can_go(puzzle, sticker, place):
 
 @pytest.mark.parametrize("puzzle", named(((p,) for p in SMALL), default=OF_EACH_CLASS))
 def test_a_scramble_is_at_most_its_turns_away(puzzle):
-    """Compare scrambles with all boards up to four turns away; no turn undoes the previous one."""
+    """Scrambles of `turns` turns are at most `turns` turns from the goal.
+
+    A scramble never undoes its previous turn, so few scrambles of four turns are near the goal.
+    """
     pack = jax.jit(jax.vmap(puzzle.pack))
     for turns in (0, 1, 4):
         scrambled = type(puzzle)(**_fields(puzzle), scramble=turns)

@@ -80,7 +80,10 @@ def of_engine(tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def _whole_layers(mask: str) -> str:
-    """Set all movement bits of each layer in a mask of `randomdir`; the engine sets only some."""
+    """Set all movement bits of each layer that `mask` contains; the engine sets only some.
+
+    `mask` says which layers get a random direction (`randomdir`).
+    """
     layers = {place // BITS for place, bit in enumerate(reversed(f"{int(mask):b}")) if bit == "1"}
     return str(sum(ANY << BITS * layer for layer in layers))
 
@@ -181,9 +184,10 @@ def traced(node: Engine, source: str, level: int, inputs: list[Any]) -> Trace:
 
 
 def traces(node: Engine, path: Path) -> list[Trace]:
-    """Return traces of `PLAYS` random plays of each level, and of its shortest solution.
+    """Return traces of each level: `PLAYS` random plays, and a play of a shortest solution.
 
-    The solution is left out if a random play has drawn random numbers, or if none is found.
+    The solution is left out if none is found, or if a random play of this level or of an earlier
+    level has drawn random numbers.
     """
     source = path.read_text("utf-8")
     game = puzzlescript.parse(source, path.name)

@@ -132,7 +132,7 @@ class Inventor:
 
 
 def row(cells: list[list[Name]], places: list[int]) -> str:
-    """Return a row of a rule, with an ellipsis before the cells at `places`."""
+    """Return a row of a rule; `places` has the indices of the cells that an ellipsis precedes."""
     texts = [" ".join(f"{each.modifier} {each.name}".strip() for each in cell) for cell in cells]
     for place in sorted(places, reverse=True):
         texts.insert(place, "...")

@@ -16,15 +16,17 @@ from jaxenvs.puzzlescript.tables import Level
 
 ACTIONS = {"0": 0, "1": 3, "2": 2, "3": 1, "4": 4, "t": TICK}  # engine's input -> action
 WORD = 32
-# Compiler options: tests turn optimisation off, but plays run long enough to profit from it.
+# Compiler options that turn on optimisation, which other tests turn off: plays run long enough to
+# profit from it.
 OPTIONS = {"xla_backend_optimization_level": 2, "xla_llvm_disable_expensive_passes": False}
 
 
 def shared(sizes: Sequence[Size], most: int, factor: float = 8) -> list[Size]:
-    """Group similar sizes, up to `most` per group; return the group's size for each of `sizes`.
+    """Group similar sizes, up to `most` per group; return the size of the group of each size.
 
-    The size of a group holds all sizes in it, so their games share one compiled program. The
-    estimated work of a micro-step is at most `factor` times that for the group's smallest size.
+    The size of a group holds all sizes in the group, so that their games share one compiled
+    program. The estimated work of a micro-step in this program is at most `factor` times the work
+    in a program for the group's smallest size.
     """
 
     def work(size: Size) -> int:
@@ -64,7 +66,7 @@ def start(level: Level, size: Size) -> Board:
 def turn(
     machine: Machine, tables: Tables, game: Any, board: Board, action: Any, drawn: Any
 ) -> tuple[Board, Any]:
-    """Play an action. Its random numbers are the entries of `DRAWS` from index `drawn` on."""
+    """Play an action; its random number i is entry `drawn` + i of `DRAWS`, used cyclically."""
     return machine.play(tables, game, board, action, jax.tree_util.Partial(_number, drawn))
 
 

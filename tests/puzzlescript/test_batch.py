@@ -1,6 +1,7 @@
-"""A game has the same results in a batch of different games as alone.
+"""A game has the same results in a batch with other games as it has when played alone.
 
-JAXENVS_PUZZLESCRIPT is a checkout of the engine, JAXENVS_PUZZLESCRIPT_GAMES a folder of games.
+JAXENVS_PUZZLESCRIPT is the path of a checkout of the engine, JAXENVS_PUZZLESCRIPT_GAMES the path of
+a folder of games.
 """
 
 import functools
@@ -46,7 +47,7 @@ class Lane(NamedTuple):
 
 
 class Alone:
-    """A game that is played without a batch, in an interpreter with no other game's tables."""
+    """A game that is played without a batch, in an interpreter whose tables have only this game."""
 
     def __init__(self, packer: Packer, level: Level, size: Size) -> None:
         self.play = plays.program(Machine(size, most_steps=MOST_STEPS), False)
@@ -94,7 +95,7 @@ def test_shipped_games_play_in_a_batch_as_alone(tmp_path):
 @pytest.mark.parametrize("count", [1, 40])
 @pytest.mark.parametrize("varying", range(4))
 def test_a_batch_can_be_sharded_over_devices(count, varying):
-    """`shard_map` accepts a play, also if only one of the arguments differs between devices."""
+    """`shard_map` accepts a batch of plays, even if only one argument is sharded over devices."""
     packer = Packer(puzzlescript.load(collection.SHIPPED / "crates.txt"))
     level = next(each for each in packer.game.levels if isinstance(each, Level))
     size = packer.level_size(level)

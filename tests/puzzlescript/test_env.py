@@ -65,14 +65,18 @@ def test_boards_survive_packing_in_random_play(everything):
             seen.add((start.tobytes(), mine[:-1].tobytes(), np.asarray(planes).tobytes()))
         actions = jnp.asarray(draw.integers(0, env.num_actions, count), jnp.int32)
         state = step(keys, state, actions).state
-    # In a level, different boards have different words, and equal boards have equal words.
+    # In a level, different boards are packed to different words, and equal boards to equal words.
     assert len({(start, planes) for start, _, planes in seen}) == len(seen)
     assert len({(start, words) for start, words, _ in seen}) == len(seen)
 
 
 @pytest.mark.full
 def test_boards_keep_several_objects_of_a_layer(tmp_path):
-    """A rule that sets an object and a random object of its layer may leave both in a cell."""
+    """Boards can store two objects of one layer in the same cell.
+
+    A rule puts them there: it sets an object and also adds an object that `random` draws from the
+    layer.
+    """
     source = (collection.SHIPPED / "crates.txt").read_text("utf-8")
     source = source.replace("O = Target", "O = Target\nThing = Wall or Crate", 1)
     rule = "[ > Player | Crate ] -> [ > Player | Crate random Thing ]"

@@ -1,7 +1,7 @@
 """The interpreter equals the engine in other authors' games and in the engine's own recordings.
 
-JAXENVS_PUZZLESCRIPT is a checkout of the engine, JAXENVS_PUZZLESCRIPT_GAMES a folder of games, of
-which every JAXENVS_PUZZLESCRIPT_STRIDE-th game is played.
+JAXENVS_PUZZLESCRIPT is the path of a checkout of the engine, JAXENVS_PUZZLESCRIPT_GAMES the path of
+a folder of games. If JAXENVS_PUZZLESCRIPT_STRIDE is n, every n-th game of the folder is played.
 """
 
 import collections
@@ -86,7 +86,11 @@ class Player:
 
 
 def difference(packer: Packer, play: Play, size: Size, boards: list[dict]) -> str:
-    """Play in the interpreter; return "equal", "cut", or how the engine's play differs."""
+    """Compare a play in the interpreter with the engine's boards.
+
+    Returns "equal", "cut" (the play exceeded a limit of time or micro-steps), or a description of
+    the first difference.
+    """
     level = packer.game.levels[play.level]
     assert isinstance(level, Level)
     try:
@@ -119,7 +123,11 @@ def packed(play: Play) -> Packer | str:
 
 
 def compared(games: Iterable[Play]) -> collections.Counter[str]:
-    """Compare plays with the engine; return how many had each outcome."""
+    """Compare plays with the engine; return the number of plays for each outcome.
+
+    An outcome is, for example, "equal", "differs" or "too large". A play that differs fails the
+    test.
+    """
     games = [*games]
     packers = [packed(play) for play in games]
     found = collections.Counter(each for each in packers if isinstance(each, str))

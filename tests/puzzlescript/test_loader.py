@@ -76,7 +76,10 @@ def test_a_random_direction_on_the_left_stands_for_up_and_left():
 
 
 def test_a_contradiction_in_any_cell_removes_a_rule_without_an_error():
-    """If a contradiction removes a rule, two objects of one layer in another cell are no error."""
+    """A contradiction in a cell removes the rule, so an error in another cell is not reported.
+
+    The error would be two objects of one layer in the same cell.
+    """
     rule = "right [ Player Crate | Crate no Mob ] -> [ | ]"
     game = parsed(rule, "Mob = Player or Crate")
     assert not game.main.rules and "asks for an object and for none of it" in game.warnings[0]

@@ -89,9 +89,9 @@ def quick(lanes: Lanes) -> list[int]:
 
 
 def mistakes(lanes: Lanes, chosen: list[int], play: Any, most: int = 1000) -> list[str]:
-    """Replay recorded plays with a compiled turn, and return where plays differ from the engine.
+    """Replay recorded plays with a compiled turn; describe where each play differs from the engine.
 
-    Of plays that are not won, only the first `most` inputs are replayed.
+    If a play does not win, only its first `most` inputs are replayed.
     """
     traces = [lanes.traces[i] for i in chosen]
     game = lanes.game[np.array(chosen)]
@@ -223,7 +223,7 @@ def test_a_random_group_is_applied_although_a_rule_behind_it_has_an_effect():
 
 
 def test_a_restart_at_the_start_of_a_level_runs_the_rules_once_more():
-    """As in the engine, the second run draws new random numbers and ignores `restart`."""
+    """The repeated rules draw new random numbers and ignore `restart`, as in the engine."""
     source = (engine.HERE / "games" / "minimal.txt").read_text("utf-8")
     rules = "random [ Crate ] -> [ ] restart"
     source = "run_rules_on_level_start\n" + re.sub(r"\[ > Player .*", rules, source)

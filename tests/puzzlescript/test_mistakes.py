@@ -1,8 +1,9 @@
 """For every mistake that the engine's compiler reports, the loader has a message with the line.
 
-A row of `mistakes.tsv` makes a mistake in `GAME`: the text `new` replaces `old`, which is a text or
-a key of `PLACES`. Only the first message is compared. If the engine does not report the mistake,
-its `kind` starts with "own". JAXENVS_PUZZLESCRIPT is a checkout of the engine.
+Each row of `mistakes.tsv` makes a mistake in `GAME` by inserting the text `new` in place of `old`,
+which is a text or a key of `PLACES`. The test compares only the first message. If the engine does
+not report the mistake, the row's `kind` starts with "own". JAXENVS_PUZZLESCRIPT is the path of a
+checkout of the engine.
 """
 
 import csv

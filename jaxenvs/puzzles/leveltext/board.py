@@ -13,7 +13,7 @@ sprites, place = painting.sprites, painting.place
 
 
 def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of headers, and those that may be repeated; both are () for puzzles."""
+    """Return the allowed header names and the repeatable ones; a puzzle's level has no headers."""
     return (), ()
 
 
@@ -40,5 +40,5 @@ def read(env: Puzzle, block: Block, *, strict: bool) -> PuzzleLevel:
 
 
 def write(env: Puzzle, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return an empty list of headers, and the text rows of the board of a level or state."""
+    """Return ([], rows): no headers, and the board of a level or state as rows of text."""
     return [], env.text(value.instance, value.board).split("\n")

@@ -1,4 +1,4 @@
-"""Boards of puzzles in the level editor, whose palette has the characters of the boards."""
+"""Edit the boards of puzzles in the level editor; its palette has the boards' characters."""
 
 import functools
 from typing import Any, NamedTuple
@@ -50,7 +50,7 @@ SIGNS = {
 
 
 def _signs(env: Puzzle) -> Signs:
-    """Return a puzzle's `Signs`; raise `NotImplementedError` if cells cannot be edited singly."""
+    """Return a puzzle's `Signs`; raise `NotImplementedError` if single cells cannot be edited."""
     for kind in type(env).__mro__:
         if kind.__name__ in SIGNS and kind.__module__.startswith(_PUZZLES):
             return SIGNS[kind.__name__]
@@ -67,7 +67,7 @@ _PUZZLES = __name__.removesuffix("leveltext.painting")  # "jaxenvs.puzzles."
 
 
 def palette(env: Puzzle) -> Palette:
-    """Return a puzzle's palette; raise `NotImplementedError` if cells cannot be edited singly."""
+    """Return a puzzle's palette; raise `NotImplementedError` if single cells cannot be edited."""
     return _palette(_signs(env))
 
 
@@ -91,7 +91,10 @@ def packed(env: Puzzle, picture: Picture) -> tuple[Headers, list[str]]:
 
 
 def sprites(env: Puzzle, picture: Picture, level: Any) -> np.ndarray:
-    """Return the index of each cell's sprite; an unknown character gets the first sprite."""
+    """Return the sprite index of each cell of `level` or, if `level` is None, of `picture`.
+
+    An unknown character of `picture` gets sprite 0.
+    """
     if level is not None:
         state = PuzzleState(time=jnp.int32(0), board=level.board, instance=level.instance)
         return np.asarray(jax.device_get(env.tiles(state)))

@@ -90,8 +90,8 @@ def _note(line: str, number: int) -> Header:
 def unpacked(env: Sokoban, block: Block) -> Picture:
     """Convert a level's block to an editor's picture: expand run lengths, and add walls.
 
-    If the map fits into the grid, walls fill the rest of the grid. Raises `LevelError` for an
-    unknown character and for a second player.
+    If the map is smaller than the grid, the rest of the grid becomes walls. Raises `LevelError` for
+    an unknown character and for a second player.
     """
     rows = [_expanded(row, number) for number, row in enumerate(block.picture, block.line)]
     wide, high = env.size if max(map(len, rows)) <= env.size else 0, env.size - len(rows)
@@ -152,7 +152,7 @@ def _walled(shown: np.ndarray, block: Block) -> np.ndarray:
 
 
 def write(env: Sokoban, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return an empty list of headers, and the text rows of the map of a level or state."""
+    """Return ([], rows): no headers, and the map of a level or state as rows of text."""
     return board.write(env, value, form)
 
 

@@ -1,8 +1,8 @@
-"""Matches of rows with two ellipses.
+"""Matches of rows with two ellipses (`...`).
 
-In a game with such a row, the gap of a match is an index of `Size.skips`, whose entries are pairs:
-how many cells the first ellipsis skips, and how many the second one. A row with one ellipsis uses
-only the pairs whose second number is 0.
+If a game has such a row, the gap of a match is an index into `Size.skips`, a table of pairs (a, b):
+the first ellipsis skips a cells, and the second skips b cells. A row with one ellipsis uses only
+the pairs with b = 0.
 """
 
 from typing import TYPE_CHECKING
@@ -25,11 +25,10 @@ def joined(
 ) -> tuple[UInt32[Array, "*n side words"], UInt32[Array, "*n side words"]]:
     """Return the cells at which the part of a row after its first ellipsis can start.
 
-    The second result has only the starts of matches that would change something. `length` is the
-    number of cells between two ellipses (the middle part); 0 if the row has one ellipsis. `fits`
-    has the cells at which a middle part can start so that the part after the second ellipsis
-    matches behind it. `fits_changes` has only those cells of `fits` for which this last part would
-    change something.
+    Also return those of these cells at which the part would change something. `length` is the
+    number of cells of the middle part, which is between two ellipses; 0 if the row has one
+    ellipsis. `fits` has the cells at which a middle part may start so that a match of the last part
+    can follow it. `fits_changes` has those cells for which the last part would change something.
     """
     assert tests.middle is not None and tests.middle_changes is not None
     has_two = (length > 0)[..., None, None]
@@ -39,11 +38,11 @@ def joined(
 
 
 def behind(p: Program, tests: "Tested", rule: Array) -> tuple[Gaps, Gaps]:
-    """Return, for each row and gap, the start cells for which all parts after an ellipsis match.
+    """Return, for each row and gap, the start cells of rows whose parts after the ellipses match.
 
     The part before the first ellipsis is not tested. A gap is a pair of numbers of skipped cells,
-    see `Size.skips`. The second result has only the starts for which the parts after an ellipsis
-    would change something.
+    see `Size.skips`. Also return those start cells for which the parts after the ellipses would
+    change something.
     """
     assert tests.middle is not None and tests.middle_changes is not None
     first, second = p.size.skips.T
@@ -67,11 +66,12 @@ def behind(p: Program, tests: "Tested", rule: Array) -> tuple[Gaps, Gaps]:
 def targets(
     p: Program, rule: Array, gap: Int32[Array, " rows"]
 ) -> tuple[tuple[Array, Array, Array], Int32[Array, "rows one"]]:
-    """Return three arrays (rows, middle) about the cells between the two ellipses of each row.
+    """Return (offset, used, pattern), each (rows, middle), of the cells between two ellipses.
 
-    The arrays are each cell's offset from the start of the row, whether the row has this cell, and
-    the index of the cell's pattern. Also return the offset of the first cell after the last
-    ellipsis. `gap` has for each row an index in `Size.skips`: how many cells its ellipses skip.
+    `offset` is the cell's distance from the start of its row, `used` is False for padding, and
+    `pattern` is the index of the cell's pattern. Also return the offset of the first cell after the
+    last ellipsis of each row. `gap` has for each row an index into `Size.skips`, the numbers of
+    cells that the ellipses skip.
     """
     tables = p.tables
     length, between = tables.length[rule][:, None], tables.middle_length[rule][:, None]

@@ -1,10 +1,10 @@
 """The rules of a turn: a micro-step tests several rules, and applies the first that has an effect.
 
-PuzzleScript's engine executes rules one by one. A rule without effect changes nothing, so skipping
-it gives the same result. A group of rules is repeated until a pass over it changes nothing. A loop
-(from `startloop` to `endloop`) jumps back to its first group if something changed. A tuple is one
-match for each row (pair of brackets) of a rule. A random group applies one rule to one tuple, drawn
-from all tuples of all its rules.
+The result is that of PuzzleScript's engine, which executes rules one by one, because a rule without
+effect changes nothing. A group of rules is repeated until a pass over it changes nothing. A loop
+(from `startloop` to `endloop`) is repeated if something changed. A tuple is one match for each row
+(pair of brackets) of a rule. A random group draws one tuple from the tuples of all its rules, and
+applies the tuple's rule to it.
 """
 
 from typing import NamedTuple
@@ -29,7 +29,7 @@ class Next(NamedTuple):
     rule: Int32[Array, ""]  # index of the rule to apply or, in a random group, of the next rule
     is_found: Bool[Array, ""]  # whether a tested rule has an effect
     found: UInt32[Array, "rows gaps side words"]  # matches of the rule, see `matches.of_rule`
-    # Those matches of the rule that would change something.
+    # The matches in `found` that would change something.
     changing: UInt32[Array, "rows gaps side words"]
     changes: Bool[Array, ""]  # whether a match of one of the rule's rows would change something
     last: Int32[Array, ""]  # index of the last tested rule
@@ -46,7 +46,7 @@ class Choice(NamedTuple):
     starts: UInt32[Array, "side words"]
     # If the rule is `Tables.simple`: start cells of the matches that wait for the next micro-step.
     left: UInt32[Array, "side words"]
-    # Matches of the rule, found before any of them was applied; see `Turn.waiting`.
+    # Matches that the rule had before any of them was applied; see `Turn.waiting`.
     waiting: UInt32[Array, "rows gaps side words"]
     changes: Bool[Array, ""]  # whether a match that starts at a cell of `starts` changes something
 
@@ -136,9 +136,10 @@ def _window(
 ) -> tuple[Bool[Array, " w"], Bool[Array, ""]]:
     """Return which of the next rules can be tested together, and whether a repetition may follow.
 
-    `window` has the indices of the next rules. The rules that can be tested together end with the
-    last rule of a group that has to be repeated, or of a loop that jumps back. They also end before
-    a random group, after one rule in a random group, and before index `end`.
+    `window` has the indices of the next rules. The rules that can be tested together are the first
+    ones, up to and including a rule that ends a group or loop to be repeated. They also stop before
+    index `end` and before a random group. If the first rule is in a random group, it is tested
+    alone.
     """
     tables = p.tables
     repeats = (tables.first[window] == tables.first[turn.rule]) & turn.changed
@@ -154,9 +155,11 @@ def _window(
 
 
 def _go_on(p: Program, turn: Turn, last: Int32[Array, ""], barrier: Bool[Array, ""]) -> Turn:
-    """Continue after rule `last`, or at the first rule of its group or loop to repeat it.
+    """Go on to the rule after `last`, or to the first rule of the group or loop that is repeated.
 
-    A group or loop is repeated only if `barrier` is True, and only a limited number of times.
+    A group or loop that ends with `last` is repeated if `barrier` is True, something has changed,
+    and the maximum number of repetitions is not reached. If a loop reaches its maximum, all
+    remaining rules are skipped.
     """
     tables = p.tables
     at = jnp.minimum(last, p.size.rules - 1)
@@ -204,7 +207,7 @@ def _choice(p: Program, turn: Turn, chosen: Next) -> Choice:
     starts, left = replacements.at_once(p, waiting[0, 0], found[0, 0], rule)
     starts = jnp.where(simple & ~is_idle, starts, jnp.uint32(0))
     counts = able & chosen.changing
-    if p.size.draws:  # keep all matches: the effect of a draw is not known in advance
+    if p.size.draws:  # a draw may change something in any match
         counts = jnp.where(tables.draws[rule], able, counts)
     counts = jnp.where((tables.length[rule] > 0)[:, None, None, None], counts, jnp.uint32(0))
     vertical = matches.is_vertical(p, rule)
@@ -280,10 +283,11 @@ def _random_group(
     altered: Bool[Array, ""],
     draw: Draw,
 ) -> Turn:
-    """Do a micro-step of a random group: count its tuples, draw an index, or apply the drawn tuple.
+    """Advance a random group by one micro-step, which handles the tuples of one rule.
 
-    A tuple is one match for each row of a rule. Each micro-step handles the tuples of one rule, so
-    the group takes two passes over its rules: one to count, and one to find the drawn tuple.
+    A tuple is one match for each row of a rule. The group takes two passes over its rules. The
+    first pass counts the tuples of all rules and draws one of them. The second pass finds the rule
+    of the drawn tuple and applies it.
     """
     tables = p.tables
     after = turn._replace(counted=scan.total, rule=turn.rule + 1)
@@ -297,8 +301,8 @@ def _random_group(
     )
     none = _left(p, turn._replace(counted=jnp.int32(-1)), jnp.bool_(False))
     counting = select(tables.last[rule], select(scan.total > 0, chosen, none), after)
-    # Second pass: look for the drawn tuple. If it belongs to `rule`, this micro-step has applied
-    # `rule` to it, and the group is over. Otherwise, go on to the next rule of the group.
+    # Second pass: look for the rule of the drawn tuple. If it is `rule`, the caller has applied it
+    # in this micro-step, and the group is over. Otherwise, go on to the next rule of the group.
     applied = turn._replace(
         commands=queued(turn.commands, tables.commands[rule]),
         counted=jnp.int32(-1),
@@ -309,9 +313,10 @@ def _random_group(
 
 
 def _left(p: Program, turn: Turn, altered: Bool[Array, ""]) -> Turn:
-    """Leave a random group, which is never repeated, for the next group or the start of the loop.
+    """Go on after a random group: to the next group, or to the start of a loop that ends here.
 
-    `turn.rule` is the index of any of its rules, and `altered` is whether the group changed a cell.
+    A random group itself is never repeated. `turn.rule` is the index of any rule of the group, and
+    `altered` is whether the group changed a cell.
     """
     tables = p.tables
     last = tables.final[jnp.minimum(turn.rule, p.size.rules - 1)]

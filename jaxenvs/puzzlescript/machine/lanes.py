@@ -1,9 +1,9 @@
 """Batches of turns: on a CPU, play a few environments at a time, grouped by game.
 
 A batched `while_loop` repeats its body for all environments until the last one is done. On a CPU,
-the time of an iteration grows with the number of environments, so one long turn delays the whole
-batch. If small groups are played one after another, a long turn delays only its own group. On a
-GPU, the whole batch is played together, because small kernels would leave the GPU idle.
+every repetition takes time for every environment, even for those that are done. If small groups are
+played one after another, a long turn takes this time only for its own group. On a GPU, the whole
+batch is played together, because small kernels would leave the GPU idle.
 """
 
 import functools
@@ -23,8 +23,8 @@ GROUP = 16  # number of environments that a CPU plays together
 def batched(play: Play) -> Play:
     """Return `play` with a rule for `vmap`: a CPU plays a batch in small groups, sorted by game.
 
-    Raises `ValueError` if the tables have a batch axis. `draw` must be a
-    `jax.tree_util.Partial`, because all values that differ between environments must be arguments.
+    `draw` must be a `jax.tree_util.Partial`, so that its arrays are arguments, which can differ
+    between environments. Raises `ValueError` if the tables have a batch axis.
     """
 
     @jax.custom_batching.custom_vmap
@@ -45,7 +45,7 @@ def batched(play: Play) -> Play:
 
     @together.def_vmap
     def _(axis_size: int, has_axis: Any, tables: Any, *args: Any) -> tuple[Any, Any]:
-        """Merge the axes of a nested `vmap` into one batch, and split the result's axis again."""
+        """Merge the axes of a nested `vmap` into one batch axis, play, and split the axis again."""
         _check_tables(has_axis[0])
         args = _full(axis_size, has_axis[1:], args)
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), args)
@@ -64,7 +64,7 @@ def _check_tables(has_axis: Any) -> None:
 
 
 def _full(axis_size: int, has_axis: Any, args: Any) -> Any:
-    """Return the arguments; repeat each one that has no batch axis along a new first axis."""
+    """Return the arguments, with those that lack a batch axis broadcast along a new first axis."""
     return jax.tree.map(
         lambda has, leaf: leaf if has else jnp.broadcast_to(leaf, (axis_size, *jnp.shape(leaf))),
         tuple(has_axis),

@@ -1,9 +1,9 @@
 """Matches of rules: tests of patterns on bit planes, and the matches in the engine's order.
 
 A pattern is the condition of a rule on one cell. A row is the list of patterns in one pair of
-brackets, and a match is a cell at which a row starts, with the number of cells that its ellipsis
-skips (the gap). A tuple has one match for each row of a rule; the rule is applied to every tuple in
-turn.
+brackets. A match of a row consists of the cell at which the row starts, and the gap: the number of
+cells that the row's ellipsis skips. A tuple has one match for each row of a rule; the rule is
+applied to every tuple in turn.
 """
 
 from typing import NamedTuple
@@ -23,12 +23,12 @@ Literals = UInt32[Array, "literals side words"]  # result of `literals`
 
 
 class Tested(NamedTuple):
-    """Bit planes of the cells at which a part of a row (pair of brackets) of a rule can start.
+    """Start cells of the matches of each row (pair of brackets) of rules, as bit planes.
 
-    `head` is for the part before the first ellipsis, or for the whole row if it has none; `tail` is
-    for the part after the last ellipsis.
-    `head_changes` and `tail_changes` contain only those matches that would change something. The
-    leading axes are the tested rules, if there are several, and their rows.
+    A row is tested in parts. `head` is the part before the first ellipsis, or the whole row if it
+    has none; `tail` is the part after the last ellipsis. `head_changes` and `tail_changes` contain
+    only the matches that would change something. The leading axes are the rules, unless it is a
+    single rule, and their rows.
     """
 
     head: UInt32[Array, "*rules rows side words"]
@@ -41,7 +41,7 @@ class Tested(NamedTuple):
 
 
 def level_cells(p: Program, board: Board) -> UInt32[Array, "side words"]:
-    """Return the plane of all cells of the level; arrays may be larger than the level."""
+    """Return the bit plane of all cells of the level, which may be smaller than the plane."""
     return planes.level(board.width, board.height, p.size.side, p.size.words)
 
 
@@ -81,10 +81,10 @@ MANY = 8192
 
 
 def unions_by_parts(sets: UInt32[Array, "sets plane_words"], base: Array) -> UInt32[Array, "..."]:
-    """Return the result of `unions`, with less work if there are many sets.
+    """Return the same result as `unions`, faster if there are many sets.
 
-    The planes are divided into parts of four planes. For each part, the unions of all 16 selections
-    of its planes are computed once. The union of a set then combines one such union for each part.
+    The planes are divided into parts of four planes. For each part, the unions of all 16 subsets of
+    its planes are computed once. The union of a set is then the union of one such subset per part.
     """
     count = -(-len(base) // PART)
     padded = jnp.pad(base, [(0, count * PART - len(base)), (0, 0), (0, 0)])
@@ -101,10 +101,10 @@ def unions_by_parts(sets: UInt32[Array, "sets plane_words"], base: Array) -> UIn
 
 
 def _read(found: Literals, numbers: Array) -> UInt32[Array, "..."]:
-    """Return the plane of the cells in which each literal holds.
+    """Return, for each literal in `numbers`, the plane of the cells in which it holds.
 
-    `found` has the planes of the positive literals. A negative literal holds in all other cells of
-    the level.
+    `found` has the planes of the positive literals. A negative literal holds in the cells of the
+    level in which the positive literal does not.
     """
     numbers = numbers.astype(jnp.int32)
     plane = found.at[jnp.abs(numbers)].get(mode="promise_in_bounds")
@@ -141,10 +141,11 @@ def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
 def _segment(
     p: Program, found: Literals, patterns: Array, length: Array, direction: Array
 ) -> tuple[Array, Array]:
-    """Return the cells at which a sequence of cells starts that matches `patterns` one by one.
+    """Return the cells at which a match of the sequence `patterns` starts.
 
-    The sequence extends in `direction`, and only the first `length` patterns are used. The second
-    result has only the starts of those sequences in which the rule would change a cell.
+    The cells of a match follow each other in `direction`, and each cell meets one pattern. Only the
+    first `length` patterns are used. Also return the start cells of those matches in which the rule
+    would change a cell.
     """
     match = matching(p, found, patterns)
     change = _changing(p, found, patterns) & match
@@ -184,8 +185,9 @@ def row_results(
 def _starts(p: Program, tail: Array, direction: Array, length: Array, most: int) -> Array:
     """Return the cells at which a part of a row can start so that the rest of the row fits.
 
-    The part has `length` cells, at most `most`, and an ellipsis follows that skips any number of
-    cells. `tail` has the cells at which the rest of the row, after this ellipsis, can start.
+    `tail` has the cells at which the rest can start. The part itself, which is not tested, has
+    `length` cells, at most `most`. The ellipsis between the part and the rest skips any number of
+    cells.
     """
     by = 1
     while by < p.size.side:
@@ -227,7 +229,8 @@ def of_rule(
         alone = [jnp.where(no_gap, part, jnp.uint32(0)) for part in (found, change)]
         change = jnp.where(has_tail, change & tail | found & tail_change, alone[1])
         found = jnp.where(has_tail, found & tail, alone[0])
-    # If a rule has fewer rows than the arrays, each missing row gets one match without effect.
+    # A tuple has a match for every row of the arrays. Each row that the rule lacks therefore gets
+    # one match, which has no effect.
     absent = (length == 0)[:, None, None, None]
     only = planes.cell(jnp.int32(0), jnp.int32(0), size.side, size.words)
     only = jnp.where((planes.index(size.gaps) == 0)[:, None, None], only, jnp.uint32(0))
@@ -238,7 +241,7 @@ NOWHERE = -1  # value of `Place.gap` for an imaginary place that comes before al
 
 
 def has(found: UInt32[Array, "rows gaps side words"], at: Place) -> Bool[Array, " rows"]:
-    """Return, for each row of a rule, whether its place in `at` is a match in `found`."""
+    """Return, for each row of a rule, whether `found` contains the row's match in `at`."""
     words = found[planes.index(len(found)), at.gap.clip(0), at.y, at.x // WORD]
     return (words >> (at.x % WORD).astype(jnp.uint32) & 1) != 0
 
@@ -267,12 +270,12 @@ def first(
 def later(
     p: Program, at: Place, vertical: Bool[Array, ""]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return, for each row of a rule, all places that come after the place `at` of this row.
+    """Return, for each row of a rule, all places that come after the row's place in `at`.
 
-    A row is a pair of brackets, and a place is a cell at which a match of the row could start,
-    with the gap that its ellipsis skips. Whether the row matches there is not tested. Places are
-    ordered line by line, or column by column if `vertical`, and then by gap. The result has one
-    bit plane of cells for each row and gap; it has all places if the gap of `at` is `NOWHERE`.
+    A row is a pair of brackets. A place is a cell with a gap: a match of the row could start at the
+    cell, and its ellipsis would skip the gap's number of cells. The result also has places where
+    the row does not match. Places are ordered line by line, or column by column if `vertical`, and
+    then by gap. If the gap of `at` is `NOWHERE`, the result has all places.
     """
     size = p.size
     x, y, gap = (each[:, None, None, None] for each in at)
@@ -296,10 +299,10 @@ def next_tuple(
 ) -> tuple[Bool[Array, ""], Place]:
     """Return whether a suitable tuple follows the tuple `pointer`, and the first such tuple.
 
-    A tuple has one match for each row of the rule. It is suitable if all of them are in `able`, the
-    matches that still hold, and at least one is in `counts`, those that would change something. In
-    the order of tuples, the match of row 0 varies fastest. A `pointer` with the gap `NOWHERE` comes
-    before all tuples.
+    A tuple has one match for each row of the rule. It is suitable if every match is in `able`
+    (matches that still hold) and at least one is in `counts` (matches that would change something).
+    In the order of tuples, the match of row 0 varies fastest. A `pointer` with the gap `NOWHERE`
+    comes before all tuples.
     """
     rows, after = p.size.rows, later(p, pointer, vertical)
     # For each row, four candidates for its match in the next tuple: the first match in `able`, the
@@ -314,9 +317,9 @@ def next_tuple(
     whole = planes.rank(jnp.concatenate([~exists[:, 0], end])) == 0
     able_at, counts_at = has(able, pointer), has(counts, pointer)
     is_found, best = jnp.bool_(False), pointer
-    # The next tuple keeps the matches of `pointer` in the rows after `turned`, and has a later
-    # match in row `turned`. The lowest possible `turned` gives the first tuple. If `pointer` is at
-    # NOWHERE, `turned` is `rows`: no match is kept.
+    # A tuple after `pointer` keeps the matches of `pointer` in the rows after `turned`, has a later
+    # match in row `turned`, and has any matches in the rows before. The lowest possible `turned`
+    # gives the next tuple. If `pointer` is at NOWHERE, `turned` is `rows`: no match is kept.
     for turned in range(rows, -1, -1):
         done = counts_at[turned + 1 :].any() if turned < rows else jnp.bool_(False)
         fine = whole[turned] & (fresh & lower[rows] if turned == rows else ~fresh)
@@ -337,7 +340,7 @@ def next_tuple(
 
 
 def number_of(found: UInt32[Array, "rows gaps side words"]) -> Int32[Array, " rows"]:
-    """Return the number of matches of each row, summed over all numbers of skipped cells."""
+    """Return the number of matches of each row, summed over all gaps (numbers of skipped cells)."""
     return jax.lax.population_count(found).astype(jnp.int32).sum((1, 2, 3), dtype=jnp.int32)
 
 

@@ -84,7 +84,7 @@ class Packer:
         return objects | movements << self.objects
 
     def _records(self, layer: int) -> int:
-        """Return the mask of the bit planes that record rigid groups on a layer, see `Rigid`."""
+        """Return the mask of the bit planes of `Rigid.records` that belong to a layer."""
         first = self.objects + BITS * self.game.layers + self.group_bits * layer
         return (1 << self.group_bits) - 1 << first
 
@@ -101,11 +101,11 @@ class Packer:
         return 1, self.masks.setdefault(planes, len(self.masks))
 
     def _literals(self, pattern: Pattern) -> tuple[list, list]:
-        """Return the literals that `Tables.test` and `Tables.change` have for a pattern.
+        """Return the literals of a pattern for `Tables.test` and `Tables.change`.
 
-        A literal is here a pair (reference, sign). The reference names planes, see `_set`. The sign
-        is 1 for the cells in at least one of these planes, -1 for all other cells. None stands for
-        a literal that holds in every cell.
+        Each literal is a pair (reference, sign). The reference names a union of planes, see `_set`.
+        The sign is 1 if the literal holds in the cells of this union, -1 if it holds in all other
+        cells. None stands for a literal that holds in every cell.
         """
         present = [(0, plane) for plane in bits(self.planes(pattern.op, pattern.mp))]
         test = [(each, 1) for each in present]

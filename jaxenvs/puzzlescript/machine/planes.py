@@ -61,12 +61,12 @@ def _shifted(plane: Plane, axis: int, by: int) -> Plane:
 
 
 def forth(plane: Plane, direction: Int32[Array, "*#batch"], by: int) -> Plane:
-    """Move the bits of each plane by `by` cells in its direction, an entry of `direction`."""
+    """Move the bits of each plane by `by` cells; `direction` has the direction of each plane."""
     return _selected(plane, direction, by, (RIGHT, DOWN, LEFT, UP))
 
 
 def back(plane: Plane, direction: Int32[Array, "*#batch"], by: int) -> Plane:
-    """Move the bits of each plane by `by` cells against its direction, an entry of `direction`."""
+    """Move the bits of each plane by `by` cells against the plane's direction in `direction`."""
     return _selected(plane, direction, by, OPPOSITE)
 
 
@@ -76,9 +76,9 @@ def back_by(
     by: Int32[Array, "rows gaps"],
     end: int,
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Move the bits of each row's plane against `direction`, by each number of cells in `by`.
+    """Return each row's plane, moved against `direction` by each of the row's numbers in `by`.
 
-    All numbers in `by` are below `end`.
+    The numbers are cells, and all of them are below `end`.
     """
     direction = jnp.broadcast_to(direction, (len(plane),))
     each = jnp.stack([back(plane, direction, number) for number in range(end)])

@@ -22,8 +22,8 @@ def replaced(
 ) -> tuple[Turn, Bool[Array, ""]]:
     """Replace objects and movements as the right side of a rule says, one pattern after another.
 
-    A pattern is a cell of the rule; `where` has the cells of the level in which its replacement is
-    made. Also return whether a cell changed; this flag has no meaning if `size.draws` is False.
+    A pattern is a cell of the rule, and `where` has the cells of the level in which each pattern is
+    replaced. Also return whether a cell changed; this flag has no meaning if `size.draws` is False.
     """
     size = p.size
     clear = planes.flags(p.tables.clear[patterns], size.planes)
@@ -57,8 +57,8 @@ def _random(
     """Draw the objects for `random` and the directions for `randomdir` in a rule's cells.
 
     A pattern is a cell of the rule, and `where` has at most one cell of the level for each pattern.
-    Returns, for each pattern, flags of the planes of objects and movements to clear and to set.
-    Also returns the number of random numbers used so far, which was `drawn` before.
+    Returns two arrays of flags: the planes of objects and movements that each pattern clears, and
+    those that it sets. Also returns the updated `drawn`, the number of random numbers used so far.
     """
     size, layers = p.size, p.tables.layer.all
     choices = planes.flags(p.tables.chosen[patterns], size.objects)
@@ -88,10 +88,10 @@ def at_once(
 ) -> tuple[UInt32[Array, "side words"], UInt32[Array, "side words"]]:
     """Divide the matches of a rule with one row into those to apply now and those that wait.
 
-    `waiting` has the start cells of the matches that were found earlier and not yet applied. A
-    match has to wait if an earlier match in `waiting` overlaps it. The other matches are applied
-    now if they are in `able`, the matches that still hold; else they are dropped. Both results have
-    the start cells of the matches.
+    All arguments and results have the start cells of matches. `waiting` has the matches that were
+    found earlier and not yet applied. A match has to wait if an earlier match in `waiting` overlaps
+    it. Any other match is applied now if it still holds, which means that it is in `able`; if not,
+    it is dropped.
     """
     axis = p.tables.direction[rule] % 2  # RIGHT or DOWN: the direction in which matches are ordered
     blocked = jnp.zeros_like(waiting)
@@ -110,9 +110,9 @@ def targets(
 ) -> tuple[Int32[Array, " n"], UInt32[Array, "n side words"]]:
     """Return the patterns of a rule, and the plane of the cells in which to replace each pattern.
 
-    A pattern is a cell of the rule. If `is_found`, the planes contain the cells of `at`, a match of
-    each row of the rule. They also contain the cells of the matches of row 0 that start at a cell
-    of `starts`.
+    A pattern is a cell of the rule. The planes contain the cells of two sets of matches: the
+    matches `at`, one for each row of the rule, if `is_found` is True; and the matches of row 0 that
+    start at a cell of `starts`.
     """
     size, tables = p.size, p.tables
     x, y, gap = at

@@ -1,10 +1,10 @@
 """Rigid rules: if a movement of a rigid rule is blocked, the turn restarts without its group.
 
-The replacement of a rigid rule records the number of its rigid group in the cell, for each layer
-whose movements it replaces. A record is new if a record of at least one of these layers is missing;
-then the replacement counts as a change. If the layer already has a record, the new record is the
-bitwise or of both numbers, as in PuzzleScript's engine. The result may be the number of another
-group, or a number that no group has.
+The replacement of a rigid rule records the number of its rigid group in the cell, on each layer
+whose movements it replaces. It does so only if at least one of these layers has no record in the
+cell; then the replacement counts as a change. On a layer that already has a record, the record
+becomes the bitwise or of both numbers, as in PuzzleScript's engine. The result may be the number of
+another group, or a number that no group has.
 """
 
 import jax.numpy as jnp
@@ -42,11 +42,11 @@ def recorded(
 
 
 def resolved(p: Program, turn: Turn, after: Turn) -> Turn:
-    """Return `after` or, if a movement of a rigid group was blocked, the start of the turn.
+    """Return the start of the turn if a movement of a rigid group was blocked, else `after`.
 
-    `turn` is the turn when nothing can move any more, and `after` is what follows if no movement of
-    a rigid group was blocked. Otherwise the turn is repeated: the groups with blocked movements are
-    banned (their rules are skipped), and the commands of all rules are discarded.
+    `turn` is the turn when nothing can move any more, and `after` is the turn in its next phase. A
+    group with a blocked movement is banned: the repeated turn skips its rules. The commands that
+    rules have queued are discarded.
     """
     assert turn.rigid
     found = _blocked(p, turn)
@@ -67,9 +67,9 @@ def resolved(p: Program, turn: Turn, after: Turn) -> Turn:
 def _blocked(p: Program, turn: Turn) -> Bool[Array, " numbers"]:
     """Return, for the number of each rigid group, whether a movement of the group was blocked.
 
-    In each cell, only the lowest layer with such a movement counts. Entry 0 is for all recorded
-    numbers that no group has. The engine clears the movement `action` earlier, so it is never
-    blocked.
+    In each cell, only the lowest layer with a blocked movement counts. Entry 0 is True if a blocked
+    movement has a recorded number that no group has. The movement `action` never counts as blocked,
+    because the engine clears it earlier.
     """
     assert turn.rigid
     records = turn.rigid.records

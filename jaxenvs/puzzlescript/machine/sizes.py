@@ -69,7 +69,7 @@ class Size(NamedTuple):
 
     @property
     def gaps(self) -> int:
-        """Number of different values of `Place.gap`, which says how many cells ellipses skip.
+        """Number of values of `Place.gap`: the different numbers of cells that ellipses can skip.
 
         If a row may have two ellipses, this is the number of pairs in `skips`.
         """
@@ -79,7 +79,7 @@ class Size(NamedTuple):
 
     @property
     def skips(self) -> Int32[np.ndarray, "gaps two"]:
-        """Pairs of numbers of cells that the two ellipses of a row can skip.
+        """Pairs (cells that the first ellipsis of a row skips, cells that the second one skips).
 
         The pairs are in the order in which PuzzleScript's engine tries them.
         """
@@ -121,12 +121,13 @@ class Tables(NamedTuple):
 
     A bit plane is a set of cells. Plane o has the cells of object o; plane objects + 5 l + m has
     the cells with movement m on layer l. If the size has rigid groups, planes of `Rigid.records`
-    follow. A pattern is a cell of a rule: a condition and a replacement. Conditions consist of
-    literals, numbers that stand for cells: `TRUE` for all cells of the level, FIRST + i for plane
-    i, and FIRST + known + i for set i of planes. A negative literal stands for all other cells.
+    follow. A pattern is a cell of a rule: a condition and a replacement. A condition consists of
+    literals. A literal is an integer that stands for a set of cells: `TRUE` for all cells of the
+    level, FIRST + i for plane i, and FIRST + known + i for the union of planes `sets[i]`. A
+    negative literal stands for all other cells.
     """
 
-    sets: UInt32[np.ndarray, "sets plane_words"]  # bit mask of the planes whose union is the set
+    sets: UInt32[np.ndarray, "sets plane_words"]  # bit mask of the planes in each union
     # Literals of the condition: a cell matches the pattern if all of them hold there.
     test: Int16[np.ndarray, "patterns tests"]
     # The replacement of a pattern changes a cell if one of these literals holds there.

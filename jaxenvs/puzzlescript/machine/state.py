@@ -46,7 +46,7 @@ class Rigid(NamedTuple):
     records: UInt32[Array, "layers bits side words"]
     # Movements at the start of the turn: those that the action gave to the player.
     pushed: UInt32[Array, "layers five side words"]
-    # Whether this turn skips the rules of each group, by the number of the group.
+    # For each group number: whether this turn skips the rules of the group.
     banned: Bool[Array, " numbers"]
 
 
@@ -78,23 +78,24 @@ class Turn(NamedTuple):
     pointer: Place  # tuple (a match for each row) to which `rule` was applied last
     # For each layer: cells that an object has left since the movement of objects began.
     vacated: UInt32[Array, "layers side words"]
-    # Last cell whose objects moved, counted column by column, if movement handles one cell at a
-    # time; -1: none yet; -2: movement handles all cells together.
+    # If each micro-step moves the objects of one cell: index of the last such cell, counted column
+    # by column, or -1 at the start of a pass over the cells. -2: a micro-step moves the objects of
+    # all cells.
     place: Int32[Array, ""]
-    # Whether this is the turn at the start of a level, or follows a restart in it. Wins are not
-    # checked then.
+    # Whether this is the turn at the start of a level, or a turn after a restart in that turn. Such
+    # a turn cannot win the level.
     is_start: Bool[Array, ""]
-    # Whether the turn follows a command `restart`: another restart is ignored, and only the win
-    # conditions are checked, not the command `win`.
+    # Whether the turn follows a command `restart`. Such a turn ignores the commands `restart` and
+    # `win`, but can still win by the win conditions.
     is_restart: Bool[Array, ""]
     # Whether the turn is a trial without effect, which only decides if an `again` turn follows.
     is_trial: Bool[Array, ""]
     agains: Int32[Array, ""]  # number of `again` turns since the action
     drawn: Int32[Array, ""]  # number of random numbers used since the action
-    # Number of tuples of those rules of the random group that come before `rule`; -1: the turn is
-    # not in a random group, or has not counted the group's first rule yet. A tuple has one match
-    # for each row (pair of brackets) of a rule. A random group applies one of its rules to one
-    # tuple. To draw this tuple, the tuples of all rules of the group are counted.
+    # Number of tuples of the rules before `rule` in the random group; -1: the turn is not in a
+    # random group, or has not counted the tuples of its first rule yet. A tuple has one match for
+    # each row (pair of brackets) of a rule. A random group draws one tuple from the tuples of all
+    # its rules, and applies the tuple's rule to it.
     counted: Int32[Array, ""]
     # Index of the drawn tuple among all tuples of the random group; -1: not drawn yet.
     target: Int32[Array, ""]
@@ -113,9 +114,9 @@ class Row:
     def __getitem__(self, index: Array) -> Array:
         """Return this game's entries at `index`, an index on the array's second axis.
 
-        The result for an index after the end is unspecified. The first two axes of the array are
-        joined before it is indexed. For a pair of indices (game, entry), XLA would launch a
-        separate kernel that joins the two.
+        The result for an index after the end is unspecified. The array's first two axes are joined
+        before indexing, because XLA would launch a separate kernel to combine a pair of indices
+        (game, entry).
         """
         games, count, *shape = self.table.shape
         joined = self.table.reshape(games * count, *shape)
