@@ -87,9 +87,9 @@ def make(
     """Build the map of one dungeon: rooms with torches, chests and fountains, and corridors.
 
     `row` has the dungeon's special, fountain and rare blocks. `lot` has one uniform draw per cell,
-    which decides whether a wall has moss and whether a path becomes the rare block. Which rooms,
-    chests and corridors cover a cell is computed by a bitwise AND: of the words that `_plan`
-    returns for the cell's map row, and of those for its map column.
+    which decides whether a wall has moss and whether a path becomes the rare block. `_plan` returns
+    words for each map row and each map column. The bitwise AND of a cell's row words and column
+    words tells which rooms, chests and corridors cover the cell.
     """
     rows, columns = (jnp.pad(words, ((0, 0), (1, 1))) for words in _plan(rooms))
 
@@ -102,8 +102,8 @@ def make(
     is_open = (room | way) != 0
     is_near = (beside[0] | beside[1]) != 0
     covers, corner, chest, fountain = ((room >> np.uint32(8 * i)) & 0xFF for i in range(4))
-    # If several rooms cover a cell, the last room decides the block of the cell.
-    # In `covers`, the highest bit that is set belongs to the last room.
+    # If several rooms cover a cell, the last one decides: its bit is the highest in `covers`. A
+    # cell is a chest if the bit of the chest's room exceeds the bits of all other rooms there.
     map = jnp.where(chest > (covers ^ chest), Block.CHEST, Block.PATH)
     map = jnp.where(fountain > (covers ^ fountain), row["fountain"], map)
     map = jnp.where((way >> np.uint32(16)) != 0, row["special"], map)
@@ -117,10 +117,10 @@ def make(
 def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"]]:
     """Return two 32-bit words for every map row and two for every map column.
 
-    Each byte of a word has one bit per room. The bit is set if the map row (or column) crosses the
-    object for which the byte stands. Bytes of the first word: the room, its edge, its chest, its
-    fountain. Bytes of the second word: the section of the room's corridor that runs along a map
-    row, the section along a map column, the special block (which only the first room has).
+    Each byte of a word stands for one type of object, and each bit of a byte for one room. The bit
+    is set if the map row (or column) crosses the room's object of this type. First word: the room,
+    its edge, its chest, its fountain. Second word: the section of its corridor along a map row, the
+    section along a map column, the special block (only in the first room).
     """
     grid = (rooms.chunk % 3, rooms.chunk // 3)
     last = jnp.where(rooms.joins < np.arange(ROOMS, dtype=np.int32), rooms.joins, ROOMS - 1)

@@ -91,11 +91,10 @@ def of_word(fields: Sequence[Field], word: Int32[Array, "*slots"]) -> dict[str, 
 
 
 def words_of(things: Sequence[Thing], known: Known) -> list[Int32[Array, ""]]:
-    """Return one word for each of `things`, which are pairs (fields of the word, NamedTuple).
+    """Pack each of `things`, a pair (fields, NamedTuple with their values), into one word.
 
-    The word packs the values that the NamedTuple has for these fields. `known` has words that were
-    packed earlier for the first entries of `things`, in the same order. Such a word is reused if
-    the values of its fields are still the identical traced arrays.
+    `known` has words that were packed earlier for the first entries of `things`, in the same order.
+    Such a word is reused if the values of its fields are still the identical traced arrays.
     """
     words = []
     for i, (fields, it) in enumerate(things):

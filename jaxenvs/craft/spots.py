@@ -1,9 +1,9 @@
 """`sight.who` for GPUs: where mobs and projectiles are in the view, encoded in 32-bit words.
 
-A kernel over the cells of the view repeats its arithmetic in the thread of each cell. Therefore one
-thread per environment first computes, as words, on which cell of the view the mob or projectile of
-each slot is. After a barrier, the thread of each cell loads these words and spends only a few
-instructions on each word.
+A kernel over the cells of the view would compute the positions of all mobs in the thread of every
+cell. Therefore one thread per environment first computes the cell of the view for each slot (of a
+mob or projectile), and packs these cells into words. After a barrier, the thread of each cell loads
+the words and spends only a few instructions on each word.
 """
 
 from collections.abc import Sequence
@@ -109,12 +109,12 @@ def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, 
 
 
 def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32[Array, ""]]:
-    """Return one word per slot that encodes the slot's mob or projectile and its cell in the view.
+    """Return one word per slot: a mark for its mob or projectile, and the index of its cell.
 
-    The low MARK_BITS bits are the mark, an integer that encodes the mob or projectile in the slot.
-    The higher bits are the index of its cell in the view. The function `marks` computes the mark
-    from the slot's type and the number of types in earlier groups. A slot hides earlier slots of
-    its group and type on the same cell, as in `sight.who`.
+    The mark, an integer that encodes the mob or projectile, is in the low MARK_BITS bits. The index
+    of the cell in the view is in the higher bits. The function `marks` computes the mark from the
+    slot's type and the number of types in earlier groups. A slot hides earlier slots of its group
+    and type on the same cell, as in `sight.who`.
     """
     words, first = [], 0
     for slots, types in groups:
@@ -129,10 +129,10 @@ def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32
 
 
 def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells"]]:
-    """Return one array over the cells of the view for each word that `spots` returned.
+    """Return, for each word that `spots` returned, an array over the cells of the view.
 
-    The array has the word's mark (which encodes a mob or projectile) at the cell where it is
-    visible, and 0 at all other cells.
+    The array has the word's mark at the cell where the mob or projectile is visible, and 0 at all
+    other cells.
     """
     number = np.arange(padded(rules), dtype=np.uint32) << np.uint32(MARK_BITS)
     # `number` has the index of each cell in the high bits, where a word of `spots` has its cell.
@@ -143,11 +143,10 @@ def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells
 
 
 def _place(rules: Rules, world: World, slot: Any) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """Return the index of the view's cell to which `sight.who` writes a slot.
+    """Return the view cell to which `sight.who` writes a slot, and whether the slot is visible.
 
-    Also return whether the mob or projectile in the slot is visible. Dead slots, and slots beyond
-    the upper or left edge of the view, are written to a cell too, see `sight.who`. The index is
-    _NOWHERE if the slot is written to no cell.
+    The cell is an index; _NOWHERE stands for no cell. Dead slots, and slots just beyond the upper
+    or left edge of the view, are written to a cell although they are not visible, see `sight.who`.
     """
     (height, width), first = rules.view, corner(rules, world)
     row, column = slot.row - first.row, slot.column - first.column
