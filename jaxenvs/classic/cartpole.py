@@ -22,8 +22,8 @@ from . import picture
 from .base import ClassicEnv, Number, uniform
 from .picture import Pixels, Place
 
-# Largest distance of the cart from the middle (m) and largest angle of the pole from upright (rad).
-# The episode ends when one of them is exceeded.
+# Limits of the cart's distance from the middle (m) and of the pole's angle from upright (rad). The
+# episode ends when one limit is exceeded.
 POSITION_LIMIT = np.float32(2.4)
 ANGLE_LIMIT = np.float32(np.radians(12))
 START = 0.05  # initial positions, angles and velocities are uniform in [-START, START)
@@ -172,12 +172,12 @@ def _side(number: float) -> str:
     return "left" if number < 0 else "right"
 
 
-@jax.jit  # so that a step called outside of jit rounds like a jitted step
+@jax.jit  # compiled, so that a step called outside of `jit` rounds in the same way as inside
 def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartPoleState:
     """Return the state after one step under the force `push` (N, to the right).
 
-    The equations are from Florian (2007). They are integrated by the explicit Euler method:
-    position and angle change by the velocities before the step.
+    The equations of motion by Florian (2007) are integrated by the explicit Euler method: position
+    and angle advance with the velocities from before the step.
     """
     sine, cosine = jnp.sin(state.angle), jnp.cos(state.angle)
     mass = params.cart_mass + params.pole_mass

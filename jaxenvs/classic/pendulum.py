@@ -163,7 +163,7 @@ def _side(number: float) -> str:
     return "clockwise" if number < 0 else "counter-clockwise"
 
 
-@jax.jit  # so that a step called outside of jit rounds like a jitted step
+@jax.jit  # compiled, so that a step called outside of `jit` rounds in the same way as inside
 def turned(state: PendulumState, torque: Float32[Array, ""], params: Any) -> PendulumState:
     """Return the state after one step, in which the motor applies `torque` (N m).
 

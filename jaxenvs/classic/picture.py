@@ -18,8 +18,8 @@ LINK, FLAG, MARK = (92, 196, 180), (240, 96, 96), (190, 170, 90)
 Pixels = UInt8[Array, "height width 3"]
 Number = Float32[Array, ""]
 Distance = Float32[Array, "height width"]  # distance from each pixel's centre to a shape, m
-# A shape is a tuple: the distance of each pixel from a line, point or box,
-# the distance (m) up to which pixels are filled, and the colour (RGB).
+# Shape as a tuple: each pixel's distance (m) from a line, point or box, the largest distance (m) at
+# which pixels are filled, and the colour (RGB).
 Shape = tuple[Distance, float, tuple[int, int, int]]
 
 

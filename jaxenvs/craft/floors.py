@@ -82,7 +82,7 @@ def _ores(on: Block = _B.STONE, **shares: float) -> tuple[Ore, ...]:
 
 
 def _row(floor: int, named: str, ores: tuple[Ore, ...], **more: Any) -> Hills:
-    """Return a floor's settings; `named` lists the names of its ground, sea, coast and tree blocks."""
+    """Return a floor's settings; `named` has the names of its ground, sea, coast and tree block."""
     ground, sea, coast, tree = (_B[name] for name in named.split())
     return Hills(floor, ground, sea, coast, tree, ores, **more)
 

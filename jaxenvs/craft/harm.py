@@ -47,7 +47,7 @@ def to_player(
 
 
 def to_mob(rules: Rules, role: str, type: Any, blow: Blow) -> Any:
-    """Return the points of health that a blow costs a mob, reduced by its type's resistance."""
+    """Return the points of health that a mob loses by a blow, after its type's resistance."""
     if not rules.is_full:
         return blow
     resists = zip(*(row.resists for row in rules.types(role)), strict=True)

@@ -59,7 +59,7 @@ def names(env: CraftEnv) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def read(env: CraftEnv, block: Text, *, strict: bool) -> Any:
-    """Return the level or state that a text describes; raise `LevelError` if the text is invalid."""
+    """Return the level or state that a text describes; raise `LevelError` if it is invalid."""
     grid = _grid(env, block)
     light = _light(env, block, grid)
     time = block.get("time")
@@ -72,7 +72,7 @@ def read(env: CraftEnv, block: Text, *, strict: bool) -> Any:
 
 
 def write(env: CraftEnv, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the text of a level or state: header lines as (name, value), and rows of the picture."""
+    """Return the text of a level or state: headers as (name, value), and rows of the picture."""
     value = jax.device_get(value)
     if isinstance(value, CraftState):
         grid, headers = np.asarray(value.map), _state_lines(env, value)
@@ -416,7 +416,7 @@ def _state_lines(env: CraftEnv, state: Any) -> list[tuple[str, str]]:
 
 
 def _of_words(env: CraftEnv, words: np.ndarray) -> Any:
-    """Return a `World` at the start of an episode, with a floor's values replaced by those in `words`."""
+    """Return the `World` at the start, with one floor's values replaced by those in `words`."""
     _, start = _start(env)
     values = of_floor(env.rules, env.slots, iter([jnp.asarray(word) for word in words]))
     return start._replace(**jax.device_get(values))
@@ -455,7 +455,7 @@ def _thing(
     types: Sequence[str] = (),
     where: str = "",
 ) -> list[tuple[str, str]]:
-    """Return a list of the line about one slot; an empty list if its values are those of `empty`."""
+    """Return a list with the line about one slot; an empty list if the slot is equal to `empty`."""
     values = {name: getattr(it, name) for name in fields}
     if all(values[name] == getattr(empty, name) for name in fields):
         return []

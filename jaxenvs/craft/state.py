@@ -342,11 +342,10 @@ def unlock_of(world: World, achievements: Sequence[int | None], type: Any, when:
 
 
 def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any) -> World:
-    """Record that the player has earned the achievement with the index `number`, if `when`.
+    """Record that the player has earned the achievement with the index `number`, if `when` is True.
 
-    `number` is a traced integer; if `when` is False, nothing is recorded. `numbers` lists the
-    possible values of `number`, so that only the words of `World.earned` that store one of these
-    achievements change.
+    `number` is a traced integer, and `numbers` lists all values that it can have. Only the words of
+    `World.earned` that store one of these achievements are changed.
     """
     earned = list(world.earned)
     for word in {n // EARNED_BITS for n in numbers if n != NO_ACHIEVEMENT}:

@@ -91,7 +91,7 @@ class Recipe(NamedTuple):
     costs: dict[str, int]  # number of each item that one use consumes
     at_furnace: bool  # whether the recipe also needs a furnace near the player
     achievement: Achievement | None
-    # How many of the item one use of the recipe makes. Ignored if `level` is given.
+    # number of items that one use of the recipe makes; ignored if `level` is given
     number: int = 1
     level: int | None = None  # level to which the item rises; None: the item's count grows instead
     below: int | None = None  # count of the item at which the recipe stops working
@@ -134,8 +134,8 @@ class Need(NamedTuple):
     # Growth of the counter in a step of sleep, as a multiple of its growth in a step awake.
     # If it is negative, the counter falls during sleep.
     asleep: float
-    # Sleep makes the counter fall; when it is below -rest, the vital gains a point.
-    # The unit is that of `limit`. None: sleep never gives points.
+    # If the counter is below -rest during sleep, the vital gains a point. The unit is that of
+    # `limit`. None: sleep never gives points.
     rest: int | None = None
 
 

@@ -24,7 +24,7 @@ class _Number(NamedTuple):
 def evaluate(function, *args, first=0):
     """Evaluate a function; return its flat results, and the number of fused multiply-adds.
 
-    In a sum of two products, the product at index `first` is fused.
+    If both operands of a sum are products, the operand with the index `first` (0 or 1) is fused.
     """
     closed = jax.make_jaxpr(function)(*args)
     given = [_Number(np.asarray(leaf)) for leaf in jax.tree.leaves(args)]

@@ -262,7 +262,7 @@ def crowd(start):
 def hidden(start):
     """Fill the cow slots; two cows share a cell on which zombies and skeletons can appear.
 
-    These are the cows of the first and the last slot.
+    The cows in the first slot and the last slot are on this cell.
     """
     start.map[:] = Block.PATH
     start.change["timestep"] = 210
