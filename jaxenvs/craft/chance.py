@@ -15,7 +15,7 @@ from ..core.random import Key, below, hashed, uniform
 from .state import Slots
 from .tables import APPEARING
 
-# Number of values from which `Whims.step` is drawn, by role; drawn values above 3 mean no step.
+# For each role, number of equally likely values of `Whims.step`; values above 3 mean no step.
 WAYS = {"melee": 4, "passive": 8, "ranged": 4}
 
 

@@ -198,10 +198,10 @@ class CraftEnv(Env):
         return self.sight.observation_layout(self.rules)
 
     def checked_params(self, params: Any, where: str) -> Any:
-        """Check the params as `Env` does, and their ranges.
+        """Check the params as `Env` does, and check that each value is in its range.
 
-        A concrete value out of its range raises an error. A traced value cannot raise, so it is
-        clipped.
+        A concrete value out of its range raises an error. A traced value is clipped instead,
+        because traced code cannot raise an error.
         """
         limits = self.limits
         if isinstance(params, type(self.default_params)):

@@ -18,8 +18,8 @@ from .tables import VITALS, Action, Block, Rules, blocks
 def keys_of(text: str, **does: str) -> tuple[ActionKeys, ...]:
     """Parse the keys of all actions, in the order of `Action`.
 
-    Spaces separate actions, and `/` separates alternative keys of one action. `does` replaces the
-    displayed description of the actions that it names.
+    Spaces separate actions, and `/` separates alternative keys of one action. `does` has the
+    description to display for an action, by the action's name.
     """
     named = zip((action.name.lower() for action in Action), text.split(), strict=False)
     return tuple(

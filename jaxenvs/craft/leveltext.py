@@ -87,7 +87,7 @@ def write(env: CraftEnv, value: Any, form: str | None) -> tuple[list[tuple[str, 
     return headers, rows[:-1]
 
 
-# Cells of the map.
+# The following functions convert the cells of the map to characters and back.
 
 
 def _name(rules: Rules, code: int) -> str:
@@ -123,7 +123,7 @@ def _signs(rules: Rules, codes: Sequence[int]) -> dict[int, str]:
         if block >= len(rules.blocks):
             raise ValueError(f"levels.write: the map has the byte {code}, which is no cell")
         own = SIGNS.get(Block(block), Block(block).name[0])
-        # Signs of other blocks on the map
+        # Signs of the other blocks on the map, which no other byte may take.
         kept = {SIGNS.get(each) for each in blocks.values()} - {own}
         taken = kept | {*found.values()}
         found[code] = next(sign for sign in (own, *POOL) if sign not in taken)
@@ -203,7 +203,7 @@ def _floor(env: CraftEnv, header: Header, text: str) -> int:
     return cells.integer(header, number, 0, len(env.rules.floors) - 1)
 
 
-# Levels.
+# The following functions read and write levels.
 
 
 def _lying(stairs: Mapping[str, np.ndarray], grid: np.ndarray) -> np.ndarray:
@@ -285,7 +285,7 @@ def _level(env: CraftEnv, block: Text, grid: np.ndarray, light: Any) -> Any:
     )
 
 
-# Values of a state.
+# The following functions read and write states.
 
 
 @functools.lru_cache(maxsize=8)

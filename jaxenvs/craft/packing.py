@@ -44,10 +44,9 @@ Thing = tuple[Sequence[Field], Any]
 
 
 class Known(NamedTuple):
-    """Words that were packed before, with the values that they store.
+    """Words that were packed earlier, with the values that they store.
 
-    `words_of` compares these values with the current ones, and reuses a word whose values have not
-    changed instead of packing them again.
+    `words_of` reuses a word if its values have not changed since then, instead of packing it again.
     """
 
     things: Sequence[Thing] = ()

@@ -70,9 +70,9 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
         return _grown(lit, *plants, more=more).cells
 
     def in_turn(cells: Array, writes: Any, *plants: Array) -> Array:
-        # Write plants and light by two scatters, although each scatter costs a kernel on a GPU.
-        # For one joint scatter, every environment would have to read the cells around a torch in
-        # every step, and few environments place a torch in a step.
+        # On a GPU, write plants and light by two scatters, although each costs a kernel. For one
+        # joint scatter, every environment would have to read the cells around a torch in every
+        # step, but few environments place a torch in a step.
         return _grown(Ground(cells, floor, writes), *plants).with_light(row, column, torch).cells
 
     cells = by_platform(ground.cells, ground.writes, *plants, cpu=at_once, default=in_turn)

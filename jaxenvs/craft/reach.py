@@ -130,10 +130,11 @@ def diamond(reach: int) -> Reach:
 
 @functools.cache
 def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
-    """Divide the blocks on which mobs appear into two sets, by the mob types that appear on them.
+    """Divide the blocks on which mobs appear into two sets, and return the two sets.
 
+    Blocks on which the same types of mobs appear are in one set; a set that is not needed is empty.
     For each set, the functions of this module compute a bit plane with one bit per cell of the
-    table: 1 if the cell's block is in the set. A set that is not needed is empty.
+    table: 1 if the cell's block is in the set.
 
     Raises ValueError if more than two sets are needed.
     """

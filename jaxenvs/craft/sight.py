@@ -137,11 +137,10 @@ def by_cell(
 
 
 def _groups(rules: Rules, world: World) -> spots.Groups:
-    """Return the slots of all mobs and projectiles in the world, grouped by mob role.
+    """Return the slots of all mobs and projectiles, as the argument `groups` of `who`.
 
-    A slot holds one mob or one projectile. The result has one pair (slots, number of types) for
-    each mob role, then one pair for the projectiles. The functions `who` (in this module) and
-    `spots.masks` take it as their argument `groups`.
+    The result has one pair (slots, number of types) for each mob role, then one pair for the
+    projectiles. `spots.masks` has such an argument too.
     """
     groups = [(world.mobs[role], len(rules.types(role))) for role in ROLES]
     return [*groups, (world.projectiles, len(rules.projectiles))]

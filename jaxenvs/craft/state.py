@@ -237,7 +237,7 @@ def world_words(rules: Rules, world: World, known: Known = UNKNOWN) -> list[Int3
 
 
 def known_words(rules: Rules, world: World, words: Sequence[Array]) -> Known:
-    """Return a `Known`: a `World` together with its packed words.
+    """Return `world` and its packed words as a `Known`, from which words can be reused.
 
     When a later `World` of the same step is packed, the words of unchanged values are reused.
     `words` must be the output of `world_words` for `world`.

@@ -140,8 +140,7 @@ def _cell_draws(ours, theirs, trees, ores, map):
         return draw
 
     tree = theirs["tree_block"]
-    # Our draws above this value give a tree, not an ore that replaces a tree
-    last = ours["high"].max()
+    last = ours["high"].max()  # our draws above this value give a tree instead of an ore
     in_woods = ore(tree, 0, 5, jnp.maximum((1 + last) / 2, (1 + theirs["tree"]) / 2))
     on_ground = jnp.where(trees > theirs["tree"], in_woods, theirs["tree"] / 2)
     grounds = (theirs["tree_on"], tree, Block.GRAVE2, Block.GRAVE3)

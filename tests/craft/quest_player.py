@@ -305,7 +305,7 @@ def decide(game):
 
 
 def win(game, pieces=4_000, tell=40):
-    """Play until the necromancer's defeat, at most `pieces` pieces; return the backtrack count."""
+    """Play up to `pieces` pieces, until the necromancer's defeat; return the number of backtracks."""
     deaths, again, farthest = 0, 0, 0
     for piece in range(pieces):
         if piece % tell == 0:

@@ -1,6 +1,7 @@
-"""Start states of Classic that force rare events: craftax's worlds, edited to be eventful.
+"""Start states of Classic that force rare events: craftax's worlds, edited by functions.
 
-All choices come from NumPy's generator, so kind and seed determine a start.
+KINDS has the function for each kind of start. All random choices come from NumPy's generator, so
+the kind of a start and its seed determine the state.
 """
 
 import jax

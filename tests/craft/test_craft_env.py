@@ -94,7 +94,8 @@ def test_masked_actions_have_the_result_of_noop():
                 for action, moment in zip(CLASSIC.actions, [noop, *others], strict=True):
                     changed = not _same(moment.state, noop.state) or moment.reward != noop.reward
                     assert legal[action] or not changed, (picture, bag, action)
-                    # The mask is exact for all actions except NOOP, DO and moves.
+                    # For SLEEP and later actions, the mask is exact: an allowed action has an
+                    # effect. NOOP, DO and moves may be allowed without having an effect.
                     if action >= A.SLEEP:
                         assert changed == legal[action], (picture, bag, action)
     assert (allowed > 0).all() and (allowed < len(pictures) * len(bags) * len(bodies))[1:].all()

@@ -12,8 +12,8 @@ from ...core.bits import kept
 from ...core.settle import settled
 from ..packing import Field, read, stored, value_of, written
 
-# Returns a pytree of arrays unchanged. On a CPU, XLA then stores the arrays in memory; otherwise it
-# could compute them again in each operation that uses them. On a GPU, `once` has no effect.
+# Return a pytree of arrays unchanged. On a CPU, XLA then stores the arrays in memory, instead of
+# computing them again in each operation that uses them. On a GPU, `once` has no effect.
 once = settled
 
 
@@ -27,7 +27,7 @@ def once_joined(*values: Any, bits: Sequence[int] = ()) -> list[Array]:
 
 
 def held(fields: Sequence[Field], it: Any) -> Any:
-    """Return the NamedTuple `it`; on a CPU, XLA computes the fields `fields` of `it` only once.
+    """Return the NamedTuple `it` unchanged; on a CPU, XLA computes its fields `fields` only once.
 
     As in `once_joined`, the fields are packed into one word and unpacked again.
     """

@@ -32,8 +32,7 @@ from .sprites import ASLEEP, LARGE, RIM
 STATUS_ROWS = 4
 MOST = 99  # highest number that is drawn on an icon; higher counts show this number
 ICON = 0.8  # side of an icon, as a fraction of its tile's side
-# Factor by which the digits of `icons.digit` are shrunk in tiles of at least LARGE pixels
-DIGIT = 0.56
+DIGIT = 0.56  # scale of the digits of `icons.digit` in tiles of at least LARGE pixels
 SMALL_DIGITS = (  # digits 0 to 9 for small tiles, each 3 columns x 4 rows, listed row by row
     "111101101111",
     "010110010111",
