@@ -1,8 +1,8 @@
 """Vitals of the player (Craftax's intrinsics): food, drink, energy, health and mana.
 
-Each vital has a counter that changes in every step; when the counter exceeds a limit, the vital
-changes by one point and the counter is reset. In the full game, dexterity slows hunger, thirst and
-fatigue. On the boss floor, no counter lowers a vital.
+Each vital has a counter that changes in every step. When the counter exceeds a limit, the vital
+changes by one point and the counter becomes 0. In the full game, dexterity slows hunger, thirst and
+fatigue. On the boss floor, the counters do not lower the vitals.
 """
 
 from typing import Any

@@ -1,10 +1,12 @@
 """Craftax-Classic (Matthews et al. 2024, package `craftax` 1.6.1): the environment and its rules.
 
 Differences from Craftax: the time limit truncates and never terminates; all random numbers of a
-step are drawn once; the state omits the mob map and the light, which follow from other fields.
+step are drawn once; the state omits the mob map and the light, which are computed from other
+fields.
+
 Craftax bugs, reproduced on purpose: `attack.revive` (mobs come back to life), `attack.damage` (two
-swords hit harder), `player.move` (lava at the opposite border), `sight.view` (hidden mobs), `spawn`
-(if all slots of a role are alive, the first is marked again, see `Mob.marked`).
+swords hit harder), `player.move` (lava at the opposite border), `sight.who` (hidden mobs),
+`spawn._filled` (if all slots of a role are alive, the first is marked again, see `Mob.marked`).
 """
 
 import functools

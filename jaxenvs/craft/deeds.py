@@ -1,7 +1,7 @@
 """Deeds of the player: collecting from blocks, placing blocks or torches, and crafting items.
 
-Each deed is a row of the edition's rule tables (`Harvest`, `Placement`, `Recipe`). `choose` finds
-the row that the action performs, and `do` applies the row's costs and gains.
+Each deed is an entry of the edition's rule tables (`Harvest`, `Placement`, `Recipe`). `choose`
+finds the deed that the action performs, and `do` applies its costs and gains.
 """
 
 from typing import Any

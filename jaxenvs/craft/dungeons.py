@@ -61,8 +61,8 @@ class Rooms(NamedTuple):
     chest: Int32[Array, "*floors rooms 2"]  # offset of the chest from the room's corner, in cells
     fountain: Int32[Array, "*floors rooms 2"]  # offset of the fountain from the room's corner
     has_fountain: Bool[Array, "*floors rooms"]
-    # Index of the room to which the corridor of room i leads: one of 0 to i - 1. The index i means
-    # that the corridor leads to the last room.
+    # For room i, index of the room to which its corridor leads: 0 to i. The index i itself stands
+    # for the last room.
     joins: Int32[Array, "*floors rooms"]
 
 
@@ -141,10 +141,10 @@ def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"
 
 
 def _word(*flags: Any) -> UInt32[Array, " size"]:
-    """Pack boolean arrays into one 32-bit word per map row or map column.
+    """Pack boolean arrays into one 32-bit word per map row (or map column).
 
-    Each of `flags` has the shape (map rows or map columns, rooms). Array i is stored in byte i of
-    the words, with one bit of the byte for each room.
+    Each of `flags` has the shape (map rows, rooms) or (map columns, rooms). Byte i of a word has
+    the flags of array i for the map row (or map column), with one bit per room.
     """
     bit = np.arange(ROOMS, dtype=np.uint32)
     bits = [

@@ -92,9 +92,10 @@ MOBS = 64  # first byte of mobs and projectiles in `cells`; smaller bytes are bl
 
 
 def cells(rules: Rules, view: tuple[Array, Array]) -> UInt8[Array, "rows columns"]:
-    """Return a byte for each cell of the view, a key of the dict `sights`; traceable by JAX.
+    """Return the byte that stands for what is visible on each cell of the view; traceable by JAX.
 
-    A mob or projectile hides the block. If a cell has several, the last in `channels` is shown.
+    `sights` has the meaning of each byte. A mob or projectile hides the block. If a cell has
+    several mobs or projectiles, the last in `channels` is visible.
     """
     blocks, mobs = view
     bit = 31 - jax.lax.clz(mobs.astype(jnp.int32))

@@ -251,8 +251,8 @@ def _hills_at_once(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size si
 def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size size"]]:
     """Build the six floors of HILLS on a GPU, by separate code with constant settings per floor.
 
-    With one `vmap` over floors, the thread of each cell would load every setting from a table. The
-    `_Traits` of all floors are first computed from noise and stored in one byte per cell.
+    With one `vmap` over floors, the thread of each cell would load every setting from a table.
+    First, the `_Traits` of all floors are computed from noise and stored in one byte per cell.
     """
 
     def bytes_of(row: dict[str, Any], noises: tuple[Array, ...]) -> UInt8[Array, "size size"]:

@@ -249,7 +249,7 @@ def _of_world(world: World, light: Array) -> list[Float32[Array, ""]]:
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
     """Compute the symbolic observation from the compact observation `ids` of the same state.
 
-    Only the daylight and the health differ from the real symbolic observation: `ids` stores the
+    Only daylight and health are less exact than in the real symbolic observation: `ids` stores the
     daylight, and the fraction of a point of health, in 8 bits each.
     """
     where, numbers = layout(rules), ids.astype(jnp.int32)

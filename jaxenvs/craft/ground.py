@@ -109,9 +109,9 @@ class Ground:
         return self.at(index)
 
     def put(self, row: Array, column: Array, cell: Any, when: Array) -> "Ground":
-        """Return this `Ground` with one more write: if `when`, a cell gets the value `cell`.
+        """Return this `Ground` with one more pending write: the value `cell` at a cell, if `when`.
 
-        Reads by the method `cell` see the write at once; the map changes only in `written`.
+        The method `cell` reads the new value at once, but the map changes only in `written`.
 
         As in Craftax, a negative row or column counts from the end of the map. Writes beyond the
         lower or right border are dropped.
@@ -166,8 +166,8 @@ class Ground:
         """Return the map after all writes of the step.
 
         The last write puts `block` on the cells (`rows`, `columns`) of floor 0 where `when` is
-        True. `more` has the flat indices and new values of more cells, as `lit` returns them; no
-        other write may be to one of these cells.
+        True. `more` is the second result of `lit`: flat indices and new values of further cells. No
+        other write of the step may go to these cells.
         """
         last = jnp.where(when, rows * self.size + columns, self._nowhere)
         cell = block | LIT if self.has_floors else block
@@ -243,9 +243,9 @@ def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
 
 
 def span(blocks: Iterable[int]) -> tuple[int, int]:
-    """Encode a set of blocks as its lowest block and a bit mask.
+    """Encode a set of blocks as a pair: the lowest block of the set, and a bit mask.
 
-    Bit i of the mask stands for the block with the number of the lowest block plus i.
+    Bit i of the mask is 1 if the block with the number of the lowest block plus i is in the set.
     """
     low = min(int(b) for b in blocks)
     return low, sum(1 << (int(b) - low) for b in set(blocks))

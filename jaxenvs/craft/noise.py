@@ -41,9 +41,8 @@ def each(
     """Do the work of `noises` on a GPU.
 
     Return the noise map of each lattice, then the transposed noise map of `lattices[turned]`.
-    Lattices of equal shape are processed together. A GPU thread then computes four neighbouring
-    cells and loads their common gradients once. With mixed shapes, each cell would load its
-    gradients separately.
+    Lattices of equal shape are processed together, so that a GPU thread computes four neighbouring
+    cells and loads their common gradients once.
     """
     # Transpose the lattice instead of its noise: XLA on a GPU would fuse a transposition of the
     # noise with other operations, and would transpose all of these too.

@@ -166,10 +166,11 @@ def nested(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def stored(field: Field, value: Any) -> Any:
-    """Return the non-negative integer that is packed for the value of a field.
+    """Return the integer that is packed for the value of a field.
 
-    For a float32, the integer has the same bits. For other values, it is the value minus the lowest
-    value of the field.
+    For a float32, the integer has the same bits. For any other value, it is the value minus the
+    lowest value of the field, so that it is not negative. Fields that saturate clip the value
+    first.
     """
     if field.real:
         return jax.lax.bitcast_convert_type(value, jnp.int32)

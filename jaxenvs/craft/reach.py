@@ -101,7 +101,7 @@ class Reach(NamedTuple):
 def disc(reach: int) -> Reach:
     """Return the table of all cells nearer than `reach` in Euclidean distance, for the full game.
 
-    The table has all cells of the square around this disc, but those outside the disc are unused
+    The table lists the square around this disc. Cells of the square outside the disc are unused
     entries. Each map row of the square takes two rows of 16 entries.
     """
     span = np.arange(1 - reach, reach + 1, dtype=np.int32)
@@ -202,9 +202,9 @@ def _run_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Ar
 def _step_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
     """Do the work of `grounds` on a GPU if the table was made by `diamond`.
 
-    The 16 cells of a word lie in several map rows, and four GPU threads compute a word. Row and
-    column of each cell relative to the player, and its distance, are packed into one integer.
-    Adding the player's packed position yields the cell's map row and map column.
+    The 16 cells of a word lie in several map rows, and four GPU threads compute a word. For each
+    cell, one constant integer packs its row and column relative to the player, and its distance.
+    The sum of this integer and the player's packed position has the cell's map row and map column.
     """
     row, column, floor, limit = place
     ground, lane = Ground(cells, floor), np.arange(_LANES, dtype=np.int32)
@@ -233,9 +233,8 @@ def _both(rules: Rules, cells: Array, floor: Any) -> Int32[Array, "*cells"]:
     the map stores for the cells.
     """
     first, second = planes(rules)
-    # The two returned expressions use `cells` only a few times.
-    # With more uses, XLA on a GPU would write the blocks of the cells to memory and read them
-    # again.
+    # The two returned expressions use `cells` only a few times, because with more uses XLA on a GPU
+    # would write the blocks of the cells to memory and read them again.
     if not rules.is_full:
         code = codes(cells, first, second)
         return (code & 1) | ((code >> 1) << _CELLS)

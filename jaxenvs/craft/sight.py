@@ -282,7 +282,8 @@ def symbolic(
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
     """Compute the symbolic observation from the compact observation `ids` of the same state.
 
-    Only the daylight differs from the real symbolic observation: `ids` stores it in 8 bits.
+    Only the daylight is less exact than in the real symbolic observation: `ids` stores it in 8
+    bits.
     """
     where = layout(rules)
     shine = ids[where.light].astype(jnp.float32) / 255
@@ -342,9 +343,9 @@ def _channels(
 ) -> Int32[Array, "cells channels"]:
     """Return the flags of each cell: one for each block, then one for each mob or projectile type.
 
-    If all flags of a cell fit in one 32-bit word, this word is computed first, and its bits are
-    then written as the flags. Otherwise each flag is computed from the block and the bit mask of
-    the cell.
+    If one 32-bit word has room for all flags of a cell, the flags are the bits of such a word,
+    which is computed once per cell. Otherwise each flag is computed from the block and the bit mask
+    of the cell.
     """
     kinds, block = len(rules.blocks), blocks.astype(jnp.int32)
     flags = np.arange(kinds + len(channels(rules)), dtype=np.int32)

@@ -16,8 +16,8 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 from .state import World
 from .tables import Rules
 
-# Number of low bits, in a word that `spots` returns, that encode the mob or projectile.
-# The higher bits are the index of its cell in the view.
+# In a word that `spots` returns, number of low bits, which encode the mob or projectile. The higher
+# bits are the index of its cell in the view.
 MARK_BITS = 25
 _NOWHERE = 127  # cell index that stands for "not in the view"; views have fewer cells
 _WORD = 32  # number of cells whose bits share a word of `masks`
@@ -135,9 +135,9 @@ def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells
     other cells.
     """
     number = np.arange(padded(rules), dtype=np.uint32) << np.uint32(MARK_BITS)
-    # `number` has the index of each cell in the high bits, where a word of `spots` has its cell.
-    # At this cell, XOR clears the high bits and leaves only the mark.
-    # At any other cell, some high bits stay set, so the result is at least 1 << MARK_BITS.
+    # `number` has the index of each cell in its high bits, like the words of `spots`. Therefore XOR
+    # leaves only the mark of a word at the word's own cell. At any other cell, some high bit is 1,
+    # so the result is at least 1 << MARK_BITS.
     found = [spot ^ number for spot in spots]
     return [jnp.where(mark < (1 << MARK_BITS), mark, jnp.uint32(0)) for mark in found]
 

@@ -298,8 +298,8 @@ def earned_vector(rules: Rules, earned: tuple[Any, ...]) -> Bool[Array, " achiev
     """Return whether each achievement is earned, in the order of `Rules.achievements`."""
     number = jnp.arange(len(rules.achievements), dtype=jnp.int32)
     words = jnp.stack(earned)
-    # With several words, take for each achievement the word that stores its bit.
-    # A single word needs no indexing, because it broadcasts.
+    # Take, for each achievement, the word that stores its bit. A single word needs no indexing,
+    # because it broadcasts.
     if len(earned) > 1:
         words = words[number // EARNED_BITS]
     return ((words >> (number % EARNED_BITS)) & 1) != 0

@@ -1,7 +1,7 @@
 """World generation of Craft-Classic: maps distributed as in Craftax-Classic 1.6.1.
 
 One uniform draw per cell decides which ore a stone cell gets, or whether a grass cell gets a tree.
-Craftax makes four draws per cell, and uses at most three of them.
+Craftax makes four draws per cell: for coal, iron, diamond and tree.
 """
 
 import functools

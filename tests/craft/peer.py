@@ -1,6 +1,7 @@
-"""Interface to craftax's Classic: converts states both ways, and its random numbers to our draws.
+"""Interface to craftax's Classic: conversion of states (both ways) and of random numbers.
 
-A name `theirs` stands for a state of craftax, a name `ours` for a state of this library.
+The random numbers of craftax are converted to our draws. A name `theirs` stands for a state of
+craftax, a name `ours` for a state of this library.
 """
 
 import contextlib

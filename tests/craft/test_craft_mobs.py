@@ -144,9 +144,9 @@ def test_cows_wander_half_of_the_time(step):
 
 
 def test_mobs_move_one_after_another():
-    """The second cow can enter the cell that the first cow leaves in the same step.
+    """A cow can enter a cell that an earlier cow leaves in the same step.
 
-    The first cow cannot enter the cell that the second cow leaves.
+    It cannot enter a cell that a later cow leaves, because the later cow has not moved yet.
     """
     becomes("> . . C C .", A.NOOP, "> . C C . .", draws=quiet(passive_step=0))
     becomes("> . . C C .", A.NOOP, "> . . C . C", draws=quiet(passive_step=1))

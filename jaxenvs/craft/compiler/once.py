@@ -20,8 +20,8 @@ once = settled
 def once_joined(*values: Any, bits: Sequence[int] = ()) -> list[Array]:
     """Return several integers unchanged; on a CPU, XLA computes them only once.
 
-    The integers are packed into one word, to which `once` is applied, and then unpacked. `bits` has
-    the number of bits of each integer; by default each has one bit.
+    The integers are packed into one word, which passes through `once` and is unpacked again. `bits`
+    has the number of bits of each integer; by default, each integer has one bit.
     """
     return kept(*zip(values, bits or (1,) * len(values), strict=True))
 

@@ -110,11 +110,11 @@ class Numbers(NamedTuple):
     # For each entry of PLACES, index in `grounds` of the icon for the count 0.
     # The icons for the counts 1, 2 and so on follow it.
     icons: tuple[int, ...]
-    # Number that stands for each mob in the index of an overlay, by the mob's name.
-    # The player's numbers, such as PLAYER, are in the module `sprites`.
+    # Number of each mob, by the mob's name, from which the index of an overlay is computed. The
+    # player's numbers, such as PLAYER, are in the module `sprites`.
     standing: dict[str, int]
-    # Number that stands for each projectile flying left, by the projectile's name.
-    # Add 1 if it flies right, 2 if up, 3 if down.
+    # Number of each projectile flying left, by the projectile's name, from which the index of an
+    # overlay is computed. Add 1 if the projectile flies right, 2 if up, 3 if down.
     flying: dict[str, int]
     flights: int
     digits: int  # index, in `overlays`, of the sprite of the number 0; the numbers 1 to MOST follow

@@ -144,8 +144,8 @@ def gathered(
 ) -> UInt8[Array, "rows size columns pixels"]:
     """Return the pixels of a picture whose cells show the sprites with the indices `shown`.
 
-    `rows_of_pixels` has the rows of pixels of all sprites, one sprite after another, (sprites *
-    size, size * 3). The result has one row of `size` * 3 bytes for each row of pixels of each cell.
+    `rows_of_pixels` (sprites * size, size * 3) has the pixel rows of one sprite after another.
+    Entry [row, i, column] of the result is the i-th pixel row of the cell (row, column).
     """
     line = np.arange(size, dtype=np.int32)[None, :, None]
     # The indices are unsigned.
