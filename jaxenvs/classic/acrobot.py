@@ -1,9 +1,9 @@
 """Acrobot: two links with a motor between them (Sutton, 1996; Gymnasium 1.4 `Acrobot-v1`).
 
-The equations follow Sutton and Barto's book. Deliberate differences from Gymnasium: everything is
-float32, while Gymnasium keeps the state in float64 and converts only the observation to float32, so
-the chaotic episodes diverge from Gymnasium's; the physical constants are params; and the state no
-longer changes after termination.
+The equations follow Sutton and Barto's book. Deliberate differences from Gymnasium: the state is
+float32, not float64; the physical constants are params; the state no longer changes after
+termination. Gymnasium rounds only the observation to float32. Because Acrobot is chaotic, our
+episodes diverge from Gymnasium's.
 """
 
 from typing import Any, ClassVar

@@ -1,8 +1,8 @@
 """CartPole: a pole on a cart (Barto, Sutton and Anderson, 1983; Gymnasium 1.4 `CartPole-v1`).
 
-Deliberate differences from Gymnasium: everything is float32, while Gymnasium keeps the state in
-float64 and converts only the observation to float32, so long episodes diverge from Gymnasium's; the
-physical constants are params; and the state no longer changes after termination.
+Deliberate differences from Gymnasium: the state is float32, not float64; the physical constants are
+params; the state no longer changes after termination. Gymnasium rounds only the observation to
+float32, so our long episodes diverge from Gymnasium's.
 """
 
 import math
