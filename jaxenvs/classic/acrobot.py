@@ -1,9 +1,9 @@
 """Acrobot: two links with a motor between them (Sutton, 1996; Gymnasium 1.4 `Acrobot-v1`).
 
-The equations follow Sutton and Barto's book. Deliberate differences from Gymnasium: everything is
-float32, while Gymnasium keeps the state in float64 and converts only the observation to float32, so
-the chaotic episodes diverge from Gymnasium's; the physical constants are params; and the state no
-longer changes after termination.
+The equations follow Sutton and Barto's book. Deliberate differences from Gymnasium: the state is
+float32, not float64; the physical constants are params; the state no longer changes after
+termination. Gymnasium rounds only the observation to float32. Because Acrobot is chaotic, our
+episodes diverge from Gymnasium's.
 """
 
 from typing import Any, ClassVar
@@ -205,7 +205,7 @@ def is_above(state: AcrobotState) -> Bool[Array, ""]:
     return height(state) > BAR
 
 
-@jax.jit  # so that a step called outside of jit rounds like a jitted step
+@jax.jit  # compiled, so that a step called outside of `jit` rounds in the same way as inside
 def swung(state: AcrobotState, torque: Float32[Array, ""], params: Any) -> AcrobotState:
     """Return the state after one step, in which the motor applies `torque` (N m).
 
@@ -231,8 +231,8 @@ def change(motion: Motion, torque: Float32[Array, ""], params: Any) -> Motion:
     bend = jnp.cos(lower)
     both = alone + alone + mass * length * length + np.float32(2) * arm * bend
     shared = alone + arm * bend
-    # Gravity pulls a link towards hanging. The book writes cos(angle - pi / 2), which equals the
-    # sine that is used here.
+    # Torque by which gravity pulls the links towards hanging. The book writes cos(angle - pi / 2),
+    # which equals sin(angle).
     lower_pull = mass * centre * params.gravity * jnp.sin(upper + lower)
     upper_pull = mass * (centre + length) * params.gravity * jnp.sin(upper) + lower_pull
     whirl = arm * jnp.sin(lower)

@@ -57,5 +57,5 @@ def uniform(key: Key, *most: float) -> Float32[Array, " numbers"]:
 
 
 def wrapped(angle: Float32[Array, ""]) -> Float32[Array, ""]:
-    """Map an angle (rad) to [-pi, pi]; return an angle in this range without any rounding."""
+    """Wrap an angle (rad) to [-pi, pi]; an angle in this range is returned unchanged."""
     return angle - TURN * jnp.round(angle / TURN)

@@ -1,8 +1,8 @@
 """CartPole: a pole on a cart (Barto, Sutton and Anderson, 1983; Gymnasium 1.4 `CartPole-v1`).
 
-Deliberate differences from Gymnasium: everything is float32, while Gymnasium keeps the state in
-float64 and converts only the observation to float32, so long episodes diverge from Gymnasium's; the
-physical constants are params; and the state no longer changes after termination.
+Deliberate differences from Gymnasium: the state is float32, not float64; the physical constants are
+params; the state no longer changes after termination. Gymnasium rounds only the observation to
+float32, so our long episodes diverge from Gymnasium's.
 """
 
 import math
@@ -22,8 +22,8 @@ from . import picture
 from .base import ClassicEnv, Number, uniform
 from .picture import Pixels, Place
 
-# Largest distance of the cart from the middle (m) and largest angle of the pole from upright (rad).
-# The episode ends when one of them is exceeded.
+# Limits of the cart's distance from the middle (m) and of the pole's angle from upright (rad). The
+# episode ends when one limit is exceeded.
 POSITION_LIMIT = np.float32(2.4)
 ANGLE_LIMIT = np.float32(np.radians(12))
 START = 0.05  # initial positions, angles and velocities are uniform in [-START, START)
@@ -172,12 +172,12 @@ def _side(number: float) -> str:
     return "left" if number < 0 else "right"
 
 
-@jax.jit  # so that a step called outside of jit rounds like a jitted step
+@jax.jit  # compiled, so that a step called outside of `jit` rounds in the same way as inside
 def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartPoleState:
     """Return the state after one step under the force `push` (N, to the right).
 
-    The equations are from Florian (2007). They are integrated by the explicit Euler method:
-    position and angle change by the velocities before the step.
+    The equations of motion by Florian (2007) are integrated by the explicit Euler method: position
+    and angle advance with the velocities from before the step.
     """
     sine, cosine = jnp.sin(state.angle), jnp.cos(state.angle)
     mass = params.cart_mass + params.pole_mass

@@ -27,7 +27,7 @@ from .picture import Pixels, Place
 LEFT, RIGHT = np.float32(-1.2), np.float32(0.6)  # positions of the road's left and right end
 SPEED = np.float32(0.07)  # highest speed of the car, in units of position per step
 BOTTOM, START = np.float32(-0.5), 0.1  # initial positions are uniform in BOTTOM +- START
-FORCE_COST = np.float32(0.1)  # cost per force^2 of a step in MountainCarContinuous
+FORCE_COST = np.float32(0.1)  # factor of force^2 in the cost of a step of MountainCarContinuous
 PRIZE = np.float32(100)  # reward for reaching the flag in MountainCarContinuous
 
 
@@ -164,7 +164,7 @@ class MountainCar(Valley):
     def step_state(
         self, key: Key, state: MountainCarState, action: Array, params: Any
     ) -> Transition:
-        """Return the transition of one push; at the flag the car stays, and the reward is 0."""
+        """Return the transition of one push; a car already at the flag stays, with reward 0."""
         after, arrived, was = self.driven(state, (action - 1).astype(jnp.float32), params)
         return Transition(after, jnp.where(was, 0.0, -1.0), arrived)
 
@@ -220,7 +220,7 @@ class MountainCarContinuous(Valley):
     def step_state(
         self, key: Key, state: MountainCarState, action: Float32[Array, "1"], params: Any
     ) -> Transition:
-        """Return the transition of one push; at the flag the car stays, and the reward is 0."""
+        """Return the transition of one push; a car already at the flag stays, with reward 0."""
         after, arrived, was = self.driven(state, action[0], params)
         reward = jnp.where(arrived, PRIZE, 0.0) - FORCE_COST * action[0] * action[0]
         return Transition(after, jnp.where(was, 0.0, reward), arrived)
@@ -235,7 +235,7 @@ def has_arrived(state: MountainCarState, params: Any) -> Bool[Array, ""]:
     return (state.position >= params.goal) & (state.velocity >= params.goal_speed)
 
 
-@jax.jit  # so that a step called outside of jit rounds like a jitted step
+@jax.jit  # compiled, so that a step called outside of `jit` rounds in the same way as inside
 def rolled(state: MountainCarState, push: Float32[Array, ""], params: Any) -> MountainCarState:
     """Return the state after one step with the motor force `push`, -1 to 1.
 

@@ -1,8 +1,8 @@
 """Pendulum: swing a rod up and keep it there by a torque (Gymnasium 1.4 `Pendulum-v1`).
 
-Deliberate differences from Gymnasium: everything is float32, while Gymnasium keeps the state in
-float64 and converts only the observation to float32, so episodes diverge from Gymnasium's; the
-state's angle is wrapped to [-pi, pi]; and the physical constants are params.
+Deliberate differences from Gymnasium: the state is float32, not float64; the state's angle is
+wrapped to [-pi, pi]; the physical constants are params. Gymnasium rounds only the observation to
+float32, so our episodes diverge from Gymnasium's.
 """
 
 from typing import Any, ClassVar
@@ -163,7 +163,7 @@ def _side(number: float) -> str:
     return "clockwise" if number < 0 else "counter-clockwise"
 
 
-@jax.jit  # so that a step called outside of jit rounds like a jitted step
+@jax.jit  # compiled, so that a step called outside of `jit` rounds in the same way as inside
 def turned(state: PendulumState, torque: Float32[Array, ""], params: Any) -> PendulumState:
     """Return the state after one step, in which the motor applies `torque` (N m).
 

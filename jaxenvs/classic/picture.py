@@ -18,8 +18,8 @@ LINK, FLAG, MARK = (92, 196, 180), (240, 96, 96), (190, 170, 90)
 Pixels = UInt8[Array, "height width 3"]
 Number = Float32[Array, ""]
 Distance = Float32[Array, "height width"]  # distance from each pixel's centre to a shape, m
-# A shape is a tuple: the distance of each pixel from a line, point or box,
-# the distance (m) up to which pixels are filled, and the colour (RGB).
+# Shape as a tuple: each pixel's distance (m) from a line, point or box, the largest distance (m) at
+# which pixels are filled, and the colour (RGB).
 Shape = tuple[Distance, float, tuple[int, int, int]]
 
 
@@ -34,7 +34,8 @@ class Place(NamedTuple):
     floor: bool = False  # whether there is ground below the origin; if not, every tile is sky
 
 
-# Backgrounds of the environments' pictures. Acrobot's links and Pendulum's rod are 1 m long.
+# Backgrounds of the pictures, one per environment. Acrobot's links and Pendulum's rod are drawn
+# with a length of 1 m.
 TRACK = Place(rows=5, columns=14, tile=0.4, left=2.8, top=1.6, floor=True)  # CartPole's background
 ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)  # Acrobot's background
 STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)  # Pendulum's background
@@ -154,9 +155,9 @@ def points(
 
 
 def from_stick(x: Array, y: Array, right: Number, up: Number) -> Distance:
-    """Return the distance of each point (x, y) from a stick that starts at the origin.
+    """Return the distance of each point (x, y) from a stick with one end at the origin.
 
-    The stick has the length `REACH` (m), and (right, up) is the unit vector along it.
+    The stick is `REACH` m long and points in the direction of the unit vector (right, up).
     """
     along = jnp.clip(x * right + y * up, 0.0, REACH)
     return jnp.hypot(x - along * right, y - along * up)

@@ -25,10 +25,10 @@ def strike(moment: Moment) -> Moment:
 
 
 def revive(moment: Moment) -> Moment:
-    """On DO, make every mob with positive health alive, even if it has vanished.
+    """On DO, make the mob of every slot with positive health alive.
 
-    This is Craftax's quirk in Classic. Empty mob slots store a health too, so they also become live
-    mobs if this health is positive.
+    Craftax's quirk in Classic: mobs that vanished with health left come back. Empty slots store a
+    health too; if it is positive, they also become live mobs.
     """
     does, world = moment.action == Action.DO, moment.world
     mobs = {
@@ -39,9 +39,9 @@ def revive(moment: Moment) -> Moment:
 
 
 def damage(rules: Rules, world: World) -> harm.Blow:
-    """Return the damage that the player's blow does.
+    """Return the damage of the player's blow, with the best weapon or the bare hand.
 
-    Craftax's quirk in Classic: a sword's damage is multiplied by the number of such swords owned.
+    Craftax's quirk in Classic: two swords of a material do twice the damage of one.
     """
     if rules.is_full:
         return _sword_damage(rules, world)
@@ -75,10 +75,10 @@ def attack(
     when: Array,
     eats: bool,
 ) -> tuple[World, Bool[Array, ""]]:
-    """Hit the first live mob of each role on a cell if `when` is True.
+    """Hit the mobs on a cell if `when` is True: the first live mob of each role.
 
-    Return the world after the blow, and whether any mob was hit. Killing a passive mob gives food
-    and an achievement only if `eats` is True.
+    Return the world after the blow, and whether any mob was hit. If `eats` is False, killing a
+    passive mob gives neither food nor an achievement.
     """
     hits = once_joined(*_hits(world, cell, when))
     rest, mobs, killed_any = iter(hits), dict(world.mobs), jnp.zeros((), jnp.bool_)
@@ -93,7 +93,8 @@ def attack(
         monsters = monsters | killed if role != "passive" else monsters
     if rules.is_full:
         world = world._replace(kills=jnp.minimum(world.kills + one(monsters), MOST_KILLS))
-    # After a kill, clear `Mob.marked` of all mobs on the cell, even of live ones, as Craftax does.
+    # If the blow killed a mob, clear `Mob.marked` of all mobs on its cell, even of live mobs, as
+    # Craftax does.
     for role in ROLES:
         mobs[role] = tuple(
             m._replace(marked=m.marked & ~(killed_any & _is_at(m, cell))) for m in mobs[role]

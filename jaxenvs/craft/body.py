@@ -1,8 +1,8 @@
 """Vitals of the player (Craftax's intrinsics): food, drink, energy, health and mana.
 
-Each vital has a counter that changes in every step; when the counter exceeds a limit, the vital
-changes by one point and the counter is reset. In the full game, dexterity slows hunger, thirst and
-fatigue. On the boss floor, no counter lowers a vital.
+Each vital has a counter that changes in every step. When the counter exceeds a limit, the vital
+changes by one point and the counter becomes 0. In the full game, dexterity slows hunger, thirst and
+fatigue. On the boss floor, the counters do not lower the vitals.
 """
 
 from typing import Any
@@ -17,8 +17,8 @@ from .state import World, one, unlock
 from .step import Moment
 from .tables import Achievement, Action, Block, Need, Rules
 
-# After more than HEALS steps of recovery, the player gains a point of health.
-# After more than AILS steps of decline, the player loses a point of health.
+# The player gains a point of health after more than HEALS steps awake with food, drink and energy,
+# and loses a point after more than AILS steps awake without one of them.
 HEALS, AILS = 25, 15
 GATHERS = 30  # a point of mana is gained when `World.mana_counter` exceeds this value
 
@@ -45,9 +45,9 @@ def rest(moment: Moment) -> Moment:
 
 
 def live(moment: Moment) -> Moment:
-    """Update the counters of hunger, thirst, fatigue and recovery.
+    """Advance the counters of hunger, thirst, fatigue and recovery by one step.
 
-    Also change the vitals whose counter exceeds a limit.
+    If a counter exceeds its limit, a vital changes by one point and the counter is reset to 0.
     """
     rules, world = moment.rules, moment.world
     vitals, counters, asleep = dict(world.vitals), dict(world.counters), world.sleeping
@@ -74,9 +74,10 @@ def gather(moment: Moment) -> Moment:
 
 
 def gain_mana(world: World) -> World:
-    """Advance the mana counter, twice as fast during sleep; above GATHERS, add a point of mana.
+    """Advance the mana counter; above GATHERS, reset it and add a point of mana.
 
-    Craftax's quirk: intelligence multiplies the whole counter at every step.
+    A step adds 1 to the counter, a step of sleep 2. Craftax's quirk: then the whole counter is
+    multiplied by a factor that grows with intelligence.
     """
     factor = 1 + np.float32(0.25) * (world.traits["intelligence"] - 1).astype(jnp.float32)
     count = (world.mana_counter + jnp.where(world.sleeping, np.float32(2), np.float32(1))) * factor
@@ -160,7 +161,7 @@ def carry(moment: Moment) -> Moment:
 def limit_health(moment: Moment) -> Moment:
     """In Classic, raise negative health to 0, and set health to 0 in lava.
 
-    Classic's other vitals need no limit here, because no rule moves them out of their range.
+    No rule of Classic moves the other vitals out of their range, so they need no limit.
     """
     vitals = moment.world.vitals
     health = jnp.where(moment.in_lava, 0, jnp.maximum(vitals["health"], 0))

@@ -15,7 +15,7 @@ from ..core.random import Key, below, hashed, uniform
 from .state import Slots
 from .tables import APPEARING
 
-# Number of values from which `Whims.step` is drawn, by role; drawn values above 3 mean no step.
+# For each role, number of equally likely values of `Whims.step`; values above 3 mean no step.
 WAYS = {"melee": 4, "passive": 8, "ranged": 4}
 
 
@@ -26,10 +26,11 @@ class Whims(NamedTuple):
     """
 
     step: Int32[Array, " slots"]  # random step: 0 left, 1 right, 2 up, 3 down, higher: no step
-    # Uniform draw that breaks a tie: if the player is as many rows as columns away, it decides
-    # whether a step towards the player changes the mob's row or its column.
+    # Uniform draw for a mob that is as many rows as columns away from the player: it decides
+    # whether a step towards the player changes the mob's row (0.5 or more) or its column.
     axis: Float32[Array, " slots"] | None = None
-    # Uniform draw that decides whether the mob moves on purpose or at random, see `MobRow.gate`.
+    # Uniform draw that decides whether the mob reacts to the player or steps at random, see
+    # `MobRow.gate`.
     gate: Float32[Array, " slots"] | None = None
 
 

@@ -16,9 +16,10 @@ BOW_FLOOR, BOOK_FLOORS = 1, (3, 4)
 def open(moment: Moment) -> Moment:
     """On DO, add the loot of the chest ahead to the inventory.
 
-    Craftax's quirk: if the cell ahead is beyond the upper or left border, Craftax reads the cell at
-    the opposite border. If that cell is a chest, DO marks the floor as `opened` without giving
-    loot. The first chest that is really opened then holds no bow or book.
+    Craftax's quirk: beyond the upper or left border, Craftax reads the cell at the opposite border.
+    If the player faces the border and that cell is a chest, DO gives no loot, but sets
+    `World.opened` of the floor. The next chest that the player opens on this floor then holds no
+    bow or book.
     """
     world, loot = moment.world, moment.draws.loot
     seen = (moment.action == Action.DO) & (moment.front.block == Block.CHEST)

@@ -1,10 +1,12 @@
 """Craftax-Classic (Matthews et al. 2024, package `craftax` 1.6.1): the environment and its rules.
 
 Differences from Craftax: the time limit truncates and never terminates; all random numbers of a
-step are drawn once; the state omits the mob map and the light, which follow from other fields.
+step are drawn once; the state omits the mob map and the light, which are computed from other
+fields.
+
 Craftax bugs, reproduced on purpose: `attack.revive` (mobs come back to life), `attack.damage` (two
-swords hit harder), `player.move` (lava at the opposite border), `sight.view` (hidden mobs), `spawn`
-(if all slots of a role are alive, the first is marked again, see `Mob.marked`).
+swords hit harder), `player.move` (lava at the opposite border), `sight.who` (hidden mobs),
+`spawn._filled` (if all slots of a role are alive, the first is marked again, see `Mob.marked`).
 """
 
 import functools
@@ -142,7 +144,8 @@ CLASSIC = Rules(
         Placement(Action.PLACE_PLANT, Block.PLANT, "sapling", 1, _SOIL, _A.PLACE_PLANT),
     ),
     needs=NEEDS,
-    # `pace` is even: counters are integers, and hunger and thirst grow half as fast during sleep.
+    # `pace` is even, because hunger and thirst grow by half of it in a step of sleep, and counters
+    # are integers.
     pace=2,
     weapons=(Weapon("wood_sword", 2), Weapon("stone_sword", 3), Weapon("iron_sword", 5)),
     mobs=(
@@ -189,9 +192,9 @@ _RANGES = {
 
 
 def _odds(moment: Moment) -> Odds:
-    """Return, for each role, probability, health and type of the mob that may appear.
+    """Return, for each mob role, the probability that a mob appears, and its health and type.
 
-    Zombies are more likely in darkness.
+    Zombies are likelier in the dark.
     """
     params, dark = moment.params, (1 - moment.light) * (1 - moment.light)
     night = params.spawn_zombie_base_chance + rounded(params.spawn_zombie_night_chance * dark)

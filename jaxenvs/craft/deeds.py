@@ -1,7 +1,7 @@
 """Deeds of the player: collecting from blocks, placing blocks or torches, and crafting items.
 
-Each deed is a row of the edition's rule tables (`Harvest`, `Placement`, `Recipe`). `choose` finds
-the row that the action performs, and `do` applies the row's costs and gains.
+Each deed is an entry of the edition's rule tables (`Harvest`, `Placement`, `Recipe`). `choose`
+finds the deed that the action performs, and `do` applies its costs and gains.
 """
 
 from typing import Any
@@ -50,9 +50,10 @@ def able(rules: Rules, world: World, front: Front) -> dict[int, Any]:
 
 
 def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) -> Any:
-    """Return whether the surroundings allow a placement or a recipe; costs are not checked.
+    """Return whether a placement or recipe is possible; the player's costs are not checked.
 
-    A recipe is also refused if the item that it makes has reached its highest count or level.
+    A placement needs a suitable free cell ahead. A recipe needs a table, some recipes also a
+    furnace, and an item that is below the recipe's highest count or level.
     """
     match row:
         case Placement():
@@ -64,10 +65,9 @@ def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) 
 
 
 def do(moment: Moment) -> Moment:
-    """Carry out the chosen deed (harvest, placement or recipe).
+    """Carry out the chosen deed (harvest, placement or recipe), `Moment.deed`.
 
-    The costs and gains of all deeds are columns of a table with one row per deed. The row of the
-    chosen deed is looked up.
+    Costs and gains are looked up in a table with one row per deed and one column per effect.
     """
     rules, world, front, deed = moment.rules, moment.world, moment.front, moment.deed
     rows, kinds = _deeds(rules), dict.fromkeys(_makes(r) for r in rules.recipes if r.level)
@@ -122,9 +122,9 @@ def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict
 
 
 def _lacks(world: World, row: Recipe) -> Any:
-    """Return whether an item that a recipe makes can still rise, because it is below a limit.
+    """Return whether a recipe can still raise an item: some item that it makes is below the limit.
 
-    The limit of its count or level is the recipe's `below` or `level`; True if there is neither.
+    The limit is the recipe's `below` (a count), else its `level`. Without a limit, return True.
     """
     limit = row.below or row.level
     if limit is None:
@@ -138,7 +138,7 @@ def _makes(row: Recipe) -> tuple[str, ...]:
 
 
 def _level(row: Harvest | Placement | Recipe, kind: tuple[str, ...]) -> int:
-    """Return the level to which a recipe for the items `kind` raises an item; 0 for other deeds."""
+    """Return the level that a deed gives to one of the items `kind`; 0 if it makes none of them."""
     return (row.level or 0) if isinstance(row, Recipe) and _makes(row) == kind else 0
 
 
@@ -186,10 +186,10 @@ def _leaves(row: Harvest | Placement | Recipe) -> int:
 
 
 def _looked_up(deed: Array, columns: dict[Any, list[int]]) -> dict[Any, Int32[Array, ""]]:
-    """Look up the deed's value in each column; return the values by column name, 0 if `deed` is 0.
+    """Return the value of each column for `deed`, by column name; 0 if `deed` is 0.
 
-    Several columns are packed into each 32-bit word of a table, because each array lookup splits
-    the kernel that XLA makes on a GPU.
+    `columns` has lists with one value per deed. Several columns share one array of 32-bit words,
+    because each array lookup splits the kernel that XLA makes on a GPU.
     """
     fields = []
     for name, values in columns.items():

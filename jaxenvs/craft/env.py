@@ -60,8 +60,8 @@ class CraftEnv(Env):
     package: ClassVar[str] = "craftax"
     level_format: ClassVar[str] = "jaxenvs.craft.leveltext"
     reset_source: ClassVar[str] = "exact"
-    # On a CPU, the reset source `exact` generates only num_envs / rows_per_lane worlds at a time,
-    # because generating one world takes as long as several hundred steps.
+    # Generating a world takes as long as several hundred steps. Therefore, on a CPU, the reset
+    # source `exact` generates only one world per `rows_per_lane` environments at a time.
     rows_per_lane: ClassVar[int] = 512
     levels_at_once: ClassVar[int] = 4096
     idle_action: ClassVar[int | None] = Action.NOOP
@@ -198,10 +198,10 @@ class CraftEnv(Env):
         return self.sight.observation_layout(self.rules)
 
     def checked_params(self, params: Any, where: str) -> Any:
-        """Check the params as `Env` does, and their ranges.
+        """Check the params as `Env` does, and check that each value is in its range.
 
-        A concrete value out of its range raises an error. A traced value cannot raise, so it is
-        clipped.
+        A concrete value out of its range raises an error. A traced value is clipped instead,
+        because traced code cannot raise an error.
         """
         limits = self.limits
         if isinstance(params, type(self.default_params)):
@@ -395,7 +395,7 @@ def reward_of(rules: Rules, new: tuple[Any, ...], gained: Array) -> Float32[Arra
 def numbers(kind: Any, size: int) -> Any:
     """Return an instance of the params class `kind` with Craftax's default values.
 
-    The shapes of the noise angles depend on the map's `size`; NaN means that an angle is drawn.
+    The noise angles are NaN, so new angles are drawn; their shapes depend on the map's `size`.
     """
     angles = tuple(np.full(shape, np.nan, np.float32) for shape in terrain.lattices(size))
     return kind(fractal_noise_angles=angles)

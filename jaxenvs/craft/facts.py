@@ -18,8 +18,8 @@ from .tables import VITALS, Action, Block, Rules, blocks
 def keys_of(text: str, **does: str) -> tuple[ActionKeys, ...]:
     """Parse the keys of all actions, in the order of `Action`.
 
-    Spaces separate actions, and `/` separates alternative keys of one action. `does` replaces the
-    displayed description of the actions that it names.
+    Spaces separate actions, and `/` separates alternative keys of one action. `does` has the
+    description to display for an action, by the action's name.
     """
     named = zip((action.name.lower() for action in Action), text.split(), strict=False)
     return tuple(
@@ -92,9 +92,10 @@ MOBS = 64  # first byte of mobs and projectiles in `cells`; smaller bytes are bl
 
 
 def cells(rules: Rules, view: tuple[Array, Array]) -> UInt8[Array, "rows columns"]:
-    """Return a byte for each cell of the view, a key of the dict `sights`; traceable by JAX.
+    """Return the byte that stands for what is visible on each cell of the view; traceable by JAX.
 
-    A mob or projectile hides the block. If a cell has several, the last in `channels` is shown.
+    `sights` has the meaning of each byte. A mob or projectile hides the block. If a cell has
+    several mobs or projectiles, the last in `channels` is visible.
     """
     blocks, mobs = view
     bit = 31 - jax.lax.clz(mobs.astype(jnp.int32))

@@ -71,8 +71,8 @@ class Hills(NamedTuple):
     wet: float = 0.7  # a cell is sea where the water noise exceeds this value
     clear: float = 0.8  # probability that a ground cell in woods has no tree
     woods: float = 0.5  # a cell belongs to the woods where the wood noise exceeds this value
-    # Distance from the map's middle, in cells, at which `_traits` raises the mountain noise by 1.
-    # The rise is proportional to the distance.
+    # Mountains are likelier far from the map's middle: `_traits` adds the distance from the middle
+    # (in cells), divided by `plain`, to the mountain noise.
     plain: float = 5.0
     peak: float = 1.0  # upper limit of the rise of the mountain noise, see `plain`
 
@@ -82,7 +82,7 @@ def _ores(on: Block = _B.STONE, **shares: float) -> tuple[Ore, ...]:
 
 
 def _row(floor: int, named: str, ores: tuple[Ore, ...], **more: Any) -> Hills:
-    """Return one floor's settings; `named` lists its ground, sea, coast and tree blocks by name."""
+    """Return a floor's settings; `named` has the names of its ground, sea, coast and tree block."""
     ground, sea, coast, tree = (_B[name] for name in named.split())
     return Hills(floor, ground, sea, coast, tree, ores, **more)
 
@@ -132,7 +132,7 @@ class FloorDraws(NamedTuple):
 def draw(key: Key, angles: Any = None) -> FloorDraws:
     """Draw the random numbers from which `build` builds the nine floors.
 
-    Noise angles in `angles` that are not NaN replace the drawn `FloorDraws.angles`.
+    If `angles` is not None, each noise angle in it that is not NaN replaces the drawn angle.
     """
     taken = 0
 
@@ -173,7 +173,7 @@ def build(draws: FloorDraws, always_diamond: Any) -> FullLevel:
 
 
 def _columns(rows: Any, *names: str) -> dict[str, np.ndarray]:
-    """Return, for each attribute in `names`, the array of its values in all `rows`.
+    """Return a dict from each attribute name to the array of its values, one for each of `rows`.
 
     An array is int32 if all values are integers, else float32.
     """
@@ -193,10 +193,10 @@ _FINISH_COLUMNS = _columns(sorted(_ROWS, key=lambda row: row.floor), "ladder", "
 
 
 def _ore_ranges(row: Hills) -> dict[str, np.ndarray]:
-    """Return the range of uniform draws that yields each ore of a floor.
+    """Return, for each ore of a floor, the range of uniform draws that gives the ore to a cell.
 
-    The ore `block` replaces the block `on` where `low` <= draw < `high`. A tree needs a draw above
-    `clear`, so ores that replace trees divide the range above `clear`.
+    The ore `block` replaces the block `on` where `low` <= draw < `high`. A cell has a tree if its
+    draw exceeds `clear`, so the ranges of ores that replace trees are above `clear`.
     """
     left: dict[Block, tuple[float, float]] = {row.tree: (row.clear, 1 - row.clear)}
     columns: dict[str, list] = {"on": [], "block": [], "low": [], "high": []}
@@ -225,7 +225,7 @@ _BITS, _LOW = 16, (1 << 16) - 1
 
 
 class _Traits(NamedTuple):
-    """Terrain of a floor: arrays (size, size) that say whether a cell is coast, sea and so on."""
+    """Terrain of a floor: six boolean maps (size, size), one per field."""
 
     coast: Array
     sea: Array
@@ -251,8 +251,8 @@ def _hills_at_once(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size si
 def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size size"]]:
     """Build the six floors of HILLS on a GPU, by separate code with constant settings per floor.
 
-    With one `vmap` over floors, the thread of each cell would load every setting from a table. The
-    `_Traits` of all floors are first computed from noise and stored in one byte per cell.
+    With one `vmap` over floors, the thread of each cell would load every setting from a table.
+    First, the `_Traits` of all floors are computed from noise and stored in one byte per cell.
     """
 
     def bytes_of(row: dict[str, Any], noises: tuple[Array, ...]) -> UInt8[Array, "size size"]:
@@ -369,10 +369,11 @@ def _light(
 
 
 def _patch(place: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Return the middle of the nine map rows (or columns) that a torch at row `place` lights.
+    """Return the middle of the nine map rows (or columns) that a torch in row `place` lights.
 
-    The torch stands at the ladder up. The middle is `place`, except near a border. Craftax's quirk:
-    it slices the map from `place` - 4, and a negative start counts from the end of the map.
+    The middle is `place`, except near a border. Craftax's quirk: its slice of nine rows starts at
+    `place` - 4; a negative start counts from the end of the map, so these rows are at the opposite
+    border.
     """
     most = SIZE - 5
     return jnp.where(place < 4, most, jnp.minimum(place, most))
@@ -381,7 +382,10 @@ def _patch(place: Int32[Array, ""]) -> Int32[Array, ""]:
 def _words(
     first: Bool[Array, "size size"], second: Bool[Array, "size size"]
 ) -> Int32[Array, "size words"]:
-    """Pack flags of 16 cells into a word: `first` in the low half, `second` in the high half."""
+    """Pack two masks of the map into 32-bit words, with 16 cells in each word.
+
+    Flags of `first` are in the low half of a word, flags of `second` in the high half.
+    """
     code = first.astype(jnp.int32) | (second.astype(jnp.int32) << _BITS)
     bit = np.arange(_BITS, dtype=np.int32)
     return (code.reshape(SIZE, -1, _BITS) << bit).sum(axis=2, dtype=jnp.int32)
@@ -390,9 +394,9 @@ def _words(
 def _chosen(
     words: Int32[Array, "size words"], uniforms: Float32[Array, " 3"]
 ) -> Int32[Array, " 3"]:
-    """Draw one cell of the mask `first` of `_words`, and two cells of its mask `second`.
+    """Draw one cell of the first mask that is packed in `words`, and two cells of the second mask.
 
-    `words` is the output of `_words`. Return the flat index of each drawn cell; 0 if the mask is
+    `words` is the output of `_words`. Return the flat index of each drawn cell; 0 if its mask is
     empty.
     """
     words = (words >> np.array([0, _BITS, _BITS], np.int32)[:, None, None]) & _LOW

@@ -78,8 +78,8 @@ def counts(rules: Rules, body: words.Body) -> list[Fact]:
 def others(rules: Rules, body: words.Body, light: float, days: float) -> list[Fact]:
     """Return the facts about magic, the floor, the time of day and the daylight.
 
-    One of these facts depends on the floor: on the boss floor it is about the boss fight, on all
-    other floors about the ladder down.
+    A further fact is about the boss fight if the player is on the boss floor, else about the ladder
+    down.
     """
     rest = Rest(*body.rest)
     charms = [f"{c}{MAGIC[int(rest.charms[c])]}" for c in CHARMS if rest.charms[c]]
@@ -117,9 +117,10 @@ MOBS, FLYING, MISSILES, ITEMS, DARK = 64, 96, 112, 128, 255
 
 
 def cells(rules: Rules, view: full_sight.View) -> UInt8[Array, "rows columns"]:
-    """Return a byte for each cell of the view, a key of the dict `sights`; traceable by JAX.
+    """Return the byte that stands for what is visible on each cell of the view; traceable by JAX.
 
-    The byte shows the first of these that the cell has: darkness, mob, projectile, item, block.
+    `sights` has the meaning of each byte. Visible is the first of these that the cell has:
+    darkness, mob, projectile, item, block.
     """
     lies = jnp.zeros(len(Item), jnp.bool_).at[np.array([*LIES], np.int32)].set(True)
     item = view.item.astype(jnp.int32)

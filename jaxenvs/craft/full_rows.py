@@ -33,9 +33,9 @@ from .tables import (
 
 SIZE, FLOORS = 48, 9  # side of each floor in cells, number of floors
 BESIDE = 16  # positions of projectiles are stored up to this many cells beyond the map's border
-# Growth of a need's counter in a step awake, at dexterity 1.
-# Each further point of dexterity subtracts an eighth, and sleep halves the result.
-# With 16, all these values are integers.
+# Growth of a need's counter in a step awake, at dexterity 1. Each further point of dexterity
+# subtracts an eighth of PACE, and sleep halves the result. PACE is 16, so that all these values are
+# integers.
 PACE = 16
 _COUNTS = "wood stone coal iron diamond sapling arrows torches ruby sapphire books"
 COUNTS = tuple(_COUNTS.split())
@@ -75,8 +75,8 @@ PACKING = Packing(
         ),
         (
             *fields_of((f"vitals.{name}" for name in ("food", "drink")), 5),
-            # The fields of energy and mana can store values outside the vitals' limits.
-            # A potion can cause such values, which last until the end of the step.
+            # The fields also store values of energy and mana beyond the limits, which a potion can
+            # cause and which are clipped at the end of the step.
             *fields_of((f"vitals.{name}" for name in ("energy", "mana")), 6, low=-8),
             Field("traits.xp", 5),
             Field("traits.dexterity", 4),

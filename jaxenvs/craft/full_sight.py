@@ -35,8 +35,8 @@ PARTS = 256  # `ids` stores the fraction of a point of health in 256ths
 # Number of flags that a cell has in the symbolic observation.
 CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1
 NUMBERS = 51  # number of values in the symbolic observation that follow the flags of the cells
-# `by_cell` gives each projectile a mark, see `spots.spots`, that has one bit set. _FLYING is the
-# index of this bit for projectiles of type 0 that mobs shot.
+# Index of the bit that is 1 in the mark of a mob's projectile of type 0. In `by_cell`, each
+# projectile has such a mark, see `spots.spots`; the next bits stand for the other types.
 _FLYING = 5
 _LIGHT = -8  # index of the daylight in the observations `ids` and `symbolic`, counted from the end
 _WORD = 32  # number of flags in a 32-bit word
@@ -249,7 +249,7 @@ def _of_world(world: World, light: Array) -> list[Float32[Array, ""]]:
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
     """Compute the symbolic observation from the compact observation `ids` of the same state.
 
-    Only the daylight and the health differ from the real symbolic observation: `ids` stores the
+    Only daylight and health are less exact than in the real symbolic observation: `ids` stores the
     daylight, and the fraction of a point of health, in 8 bits each.
     """
     where, numbers = layout(rules), ids.astype(jnp.int32)
@@ -291,11 +291,11 @@ def floats(rules: Rules) -> int:
 
 
 def _planes(rules: Rules, cells: Array, world: World) -> list[Int32[Array, "rows columns"]]:
-    """Return the contents of each cell of the view as four arrays of integers; dark cells have 0.
+    """Return four arrays with one integer per cell of the view; dark cells have 0.
 
-    The arrays show the ground (block and item), the mob, the mobs' projectiles and the player's
-    projectiles. The observation `ids` has the same values in its parts `ground`, `mobs`,
-    `projectiles` and `missiles`, see `Layout`.
+    The integers encode the ground (block and item), the mob, the mobs' projectiles and the player's
+    projectiles, as the parts `ground`, `mobs`, `projectiles` and `missiles` of the observation
+    `ids` do, see `Layout`.
     """
     seen = view(rules, cells, world)
     ground = seen.block | (seen.item << BLOCK_BITS)
@@ -375,9 +375,9 @@ def _by_word(
     items, mobs = len(Block), len(Block) + len(Item)
     flying, shown = mobs + 3 * TYPES, ground != 0
     block, item = ground & BLOCK, ground >> BLOCK_BITS
-    # For each cell, the indices of its flags that are 1: block, item, mob, and whether it is lit.
-    # For dark cells, and for the mob of a cell without one, the index is CHANNELS, which no flag
-    # has.
+    # For each cell, the indices of the flags of its block, its item, its mob, and of being lit. If
+    # a cell lacks one of these flags, for example because it has no mob, the index is CHANNELS,
+    # which no flag has.
     numbers = (
         jnp.where(shown & (block < items), block, CHANNELS),
         jnp.where(shown, items + item, CHANNELS),

@@ -63,9 +63,9 @@ class Ground:
         return cell & BLOCK if self.has_floors else cell
 
     def marks_of(self, cell: Array) -> Array:
-        """Return the bits of a cell's value above the block: 1 for the bit ITEM, plus 2 for LIT.
+        """Return 1 if an item lies on the cell, plus 2 if the cell is lit; 0 in Classic.
 
-        ITEM is set if an item lies on the cell, LIT if the cell is lit. In Classic the result is 0.
+        `cell` is the value that the map stores, whose bits ITEM and LIT are above the block.
         """
         return cell >> BLOCK_BITS if self.has_floors else jnp.int32(0)
 
@@ -76,11 +76,11 @@ class Ground:
     def cell(self, row: Array, column: Array) -> Int32[Array, ""]:
         """Return the value that the map stores for a cell, after the writes of this step so far.
 
-        The value is a block in Classic, a byte in the full game, see the module's docstring. Beyond
-        the border, it is the value that Craftax reads there.
+        In Classic the value is a block, in the full game a byte, see the module's docstring.
 
-        In the first row or column beyond the upper or left border, Craftax reads the last row or
-        column of the map. Beyond the lower or right border, it reads the nearest cell.
+        Beyond the border, return what Craftax reads there: for the row above the map, the last row;
+        for the column left of the map, the last column; beyond the lower or right border, the
+        nearest cell.
         """
         index = self.index(self._wrapped(row), self._wrapped(column))
         cell = self.at(index)
@@ -109,9 +109,9 @@ class Ground:
         return self.at(index)
 
     def put(self, row: Array, column: Array, cell: Any, when: Array) -> "Ground":
-        """Return this `Ground` with one more write: if `when`, a cell gets the value `cell`.
+        """Return this `Ground` with one more pending write: the value `cell` at a cell, if `when`.
 
-        Reads by the method `cell` see the write at once; the map changes only in `written`.
+        The method `cell` reads the new value at once, but the map changes only in `written`.
 
         As in Craftax, a negative row or column counts from the end of the map. Writes beyond the
         lower or right border are dropped.
@@ -124,9 +124,9 @@ class Ground:
     def lit(self, row: Array, column: Array, when: Array) -> tuple["Ground", tuple[Array, Array]]:
         """Light the cells around a torch if `when` is True, except on floor 0, which is always lit.
 
-        The result has two parts. The first is this `Ground`, in which those writes of the step that
-        go to cells near the torch also set LIT. The second is the pair of the flat indices
-        and the new values of the other cells that become lit, for `written`.
+        Return two values. The first is this `Ground`, with LIT set in its pending writes to cells
+        near the torch. The second is an argument of `written`: a pair of the flat indices of all
+        other cells near the torch and their new values.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
@@ -143,10 +143,10 @@ class Ground:
         return Ground(self.cells, self.floor, tuple(writes)), (index, cells)
 
     def with_light(self, row: Array, column: Array, when: Array) -> "Ground":
-        """Return the ground after lighting the cells around a torch in the map, if `when` is True.
+        """Return the ground with the cells around a torch lit in its map, if `when` is True.
 
-        Unlike `lit`, this method changes the map at once. So all earlier writes of the step must
-        already be in the map.
+        This method changes the map itself, while `lit` leaves that to `written`. Therefore all
+        earlier writes of the step must already be in the map.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
@@ -166,8 +166,8 @@ class Ground:
         """Return the map after all writes of the step.
 
         The last write puts `block` on the cells (`rows`, `columns`) of floor 0 where `when` is
-        True. `more` has the flat indices and new values of more cells, as `lit` returns them; no
-        other write may be to one of these cells.
+        True. `more` is the second result of `lit`: flat indices and new values of further cells. No
+        other write of the step may go to these cells.
         """
         last = jnp.where(when, rows * self.size + columns, self._nowhere)
         cell = block | LIT if self.has_floors else block
@@ -243,9 +243,9 @@ def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
 
 
 def span(blocks: Iterable[int]) -> tuple[int, int]:
-    """Encode a set of blocks as its lowest block and a bit mask.
+    """Encode a set of blocks as a pair: the lowest block of the set, and a bit mask.
 
-    Bit i of the mask stands for the block with the number of the lowest block plus i.
+    Bit i of the mask is 1 if the block with the number of the lowest block plus i is in the set.
     """
     low = min(int(b) for b in blocks)
     return low, sum(1 << (int(b) - low) for b in set(blocks))
@@ -254,8 +254,7 @@ def span(blocks: Iterable[int]) -> tuple[int, int]:
 def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, "*shape"]:
     """Return 1 where a block is in the set that `span` encoded as `low` and `bits`, else 0.
 
-    The result is correct for blocks outside the range of the mask too: for these blocks, the shift
-    exceeds the 32 bits of the mask and yields 0.
+    For a block outside the range of the mask, the shift exceeds 32 bits and yields 0.
     """
     place = (block - low).astype(jnp.uint32)
     return ((jnp.asarray(bits, jnp.uint32) >> place) & 1).astype(jnp.int32)
@@ -264,10 +263,10 @@ def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, 
 def codes(
     blocks: Int32[Array, "*shape"], first: Iterable[int], second: Iterable[int]
 ) -> Int32[Array, "*shape"]:
-    """Return an integer per block: bit 0 for membership in `first`, bit 1 in `second`.
+    """Return, for each block, 1 if it is in `first`, plus 2 if it is in `second`.
 
-    If one word is enough for both sets, the expression uses `blocks` only once. With two uses, XLA
-    on a GPU would write the blocks to memory and read them again.
+    If one word has room for both sets, `blocks` is used only once. With two uses, XLA on a GPU
+    would write the blocks to memory and read them again.
     """
     sets = [set(first), set(second)]
     if max(int(b) for b in sets[0] | sets[1]) < _BITS // 2:

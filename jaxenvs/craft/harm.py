@@ -31,9 +31,9 @@ def by_type(rows: Sequence[MobRow | ProjectileRow], type: Any) -> list[Any]:
 def to_player(
     rules: Rules, world: World, rows: Sequence[MobRow | ProjectileRow], type: Any, dreams: Any
 ) -> Any:
-    """Return the points of health that an attack by the type `rows[type]` costs the player.
+    """Return the points of health that the player loses by an attack of the type `rows[type]`.
 
-    `dreams` says whether the player sleeps; sleep raises the damage. In the full game, armour and
+    `dreams` is True if the player sleeps, which raises the damage. In the full game, armour and
     enchantments reduce the damage, and the boss floor raises it.
     """
     if not rules.is_full:
@@ -47,7 +47,7 @@ def to_player(
 
 
 def to_mob(rules: Rules, role: str, type: Any, blow: Blow) -> Any:
-    """Return the points of health that a blow costs a mob, reduced by its type's resistance."""
+    """Return the points of health that a mob loses by a blow, after its type's resistance."""
     if not rules.is_full:
         return blow
     resists = zip(*(row.resists for row in rules.types(role)), strict=True)
@@ -68,7 +68,7 @@ def _guard(world: World) -> list[Any]:
 
 
 def _reduced(blow: Sequence[Any], guard: Sequence[Any]) -> Any:
-    """Return the total damage after blocking the fractions `guard` of the three types of damage.
+    """Return the sum of the three types of damage, each reduced by its fraction in `guard`.
 
     The terms are added in Craftax's order, so that the sum rounds as in Craftax.
     """

@@ -68,9 +68,9 @@ def lies(rules: Rules, world: World, cell: Array, row: Array, column: Array) -> 
 def _moved(
     rules: Rules, floors: Array, world: World, floor: Array, moves: Array
 ) -> tuple[Array, World]:
-    """If `moves` is True, pack the player's old floor and unpack the new one, `floor`.
+    """If `moves` is True, store the floor that is in `world`, and load the floor `floor` into it.
 
-    Return the packed words of all floors, and the world on the player's floor.
+    Return the packed words of all floors, and the world.
     """
     old = jnp.stack(floor_words(rules, world))
     new = once(jnp.where(moves, floors.at[floor].get(mode="promise_in_bounds"), old))
@@ -80,7 +80,7 @@ def _moved(
 
 
 def _entered(rules: Rules, world: World) -> World:
-    """Record the achievement for entering the floor; if it is newly earned, add a point of `xp`."""
+    """Record the achievement for entering the player's floor; if it is new, add a point of `xp`."""
     deeper, entries = world.floor != 0, [row.achievement for row in rules.floors]
     after = unlock_of(world, entries, world.floor, deeper)
     new = [(a & ~b) != 0 for a, b in zip(after.earned, world.earned, strict=True)]

@@ -5,9 +5,9 @@ The picture has one character per cell; an empty line separates the floors of th
 other text is a level: maps, and in the full game ladders, effects of potions and a kit.
 
 The lines of a state name the values of `World`, such as `vitals: health 9, food 8`. Values that are
-left out are those at the start of an episode. Lines about a floor or its mobs, projectiles and
-ladders that begin with `floor 3` have the values that the state stores for this floor; without it,
-they are about the player's floor. Positions are map rows and columns, counted from 0.
+left out are those at the start of an episode. A line about mobs, projectiles or ladders may begin
+with `floor 3`: it then has the values that the state stores for floor 3. Without `floor`, it has
+the values of the player's floor in `World`. Positions are map rows and columns, counted from 0.
 """
 
 import functools
@@ -41,13 +41,13 @@ SIGNS: dict[int, str] = {
     Block.PLANT: "p", Block.RIPE_PLANT: "P", Block.CRAFTING_TABLE: "t", Block.FURNACE: "f",
     Block.WALL: "W", Block.DARKNESS: "'",
 }  # fmt: skip
-# Characters for further cells: printable ASCII, then accented letters.
+# Characters for cells whose block's sign is already taken: printable ASCII, then accented letters.
 POOL = tuple(map(chr, (*range(33, 127), *range(192, 256))))
 MARKS = {"item": ITEM, "lit": LIT}  # words after the block in a legend of the full game
 FACING = {name: int(Action[name.upper()]) for name in ("left", "right", "up", "down")}
 STATE_LINES = ("player", "counters", "achievements", "items", "vitals")
 FULL_LINES = ("traits", "spells", "charms", "effects", "boss")
-THINGS = ("mob", "projectile", "plant")  # names of lines that describe one slot each
+THINGS = ("mob", "projectile", "plant")  # names of lines that each describe one slot
 
 
 def names(env: CraftEnv) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -59,7 +59,7 @@ def names(env: CraftEnv) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def read(env: CraftEnv, block: Text, *, strict: bool) -> Any:
-    """Return the level or state that a block describes; raise `LevelError` if it is invalid."""
+    """Return the level or state that a text describes; raise `LevelError` if it is invalid."""
     grid = _grid(env, block)
     light = _light(env, block, grid)
     time = block.get("time")
@@ -72,7 +72,7 @@ def read(env: CraftEnv, block: Text, *, strict: bool) -> Any:
 
 
 def write(env: CraftEnv, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the headers (name, value) and the picture's rows of a level or state."""
+    """Return the text of a level or state: headers as (name, value), and rows of the picture."""
     value = jax.device_get(value)
     if isinstance(value, CraftState):
         grid, headers = np.asarray(value.map), _state_lines(env, value)
@@ -87,11 +87,11 @@ def write(env: CraftEnv, value: Any, form: str | None) -> tuple[list[tuple[str, 
     return headers, rows[:-1]
 
 
-# Cells of the map.
+# The following functions convert the cells of the map to characters and back.
 
 
 def _name(rules: Rules, code: int) -> str:
-    """Return the words for a cell's byte, such as `path item lit`."""
+    """Return the words for a cell, such as `path item lit`; `code` is the byte of the cell."""
     if not rules.is_full:
         return Block(code).name.lower()
     marks = (word for word, bit in MARKS.items() if code & bit)
@@ -99,7 +99,7 @@ def _name(rules: Rules, code: int) -> str:
 
 
 def _code(rules: Rules, header: Header, text: str) -> int:
-    """Parse the words for a cell's byte: a block, then in the full game `item` and `lit`."""
+    """Return the byte of a cell from words: a block, and in the full game also `item` and `lit`."""
     word, *marks = text.split()
     known = {block.name.lower(): int(block) for block in rules.blocks}
     code = cells.named(header, word, known)
@@ -113,14 +113,18 @@ def _code(rules: Rules, header: Header, text: str) -> int:
 
 
 def _signs(rules: Rules, codes: Sequence[int]) -> dict[int, str]:
-    """Choose a character for each cell's byte: the sign of its block, if it is free."""
+    """Return a dict from each byte in `codes` to the character that stands for it in the picture.
+
+    The character is the sign of the byte's block, or from POOL if that sign is already taken.
+    """
     found: dict[int, str] = {}
     blocks = {code: code & BLOCK if rules.is_full else code for code in codes}
     for code, block in blocks.items():
         if block >= len(rules.blocks):
             raise ValueError(f"levels.write: the map has the byte {code}, which is no cell")
         own = SIGNS.get(Block(block), Block(block).name[0])
-        kept = {SIGNS.get(each) for each in blocks.values()} - {own}  # signs of other blocks
+        # Signs of the other blocks on the map, which no other byte may take.
+        kept = {SIGNS.get(each) for each in blocks.values()} - {own}
         taken = kept | {*found.values()}
         found[code] = next(sign for sign in (own, *POOL) if sign not in taken)
     return found
@@ -156,12 +160,12 @@ def _grid(env: CraftEnv, block: Text) -> np.ndarray:
     return np.array([[known[sign] for sign in row] for _, row in rows], np.uint8).reshape(shape)
 
 
-# Light, which a text has only if pictures depend on it. Two hexadecimal digits per cell; `ff*48`
-# stands for 48 equal cells.
+# Light: lines `light`, which a text has only if pictures depend on the light. A line has two
+# hexadecimal digits per cell; `ff*48` stands for 48 cells with the light ff.
 
 
 def _light_lines(light: np.ndarray) -> Iterator[tuple[str, str]]:
-    """Yield a line with the light of each floor; `light` is uint8 (floors, size, size)."""
+    """Yield one line `light` per floor, as (name, value); `light` is uint8 (floors, size, size)."""
     for floor, row in enumerate(light.reshape(light.shape[0], -1).tolist()):
         runs = [(value, len(list(run))) for value, run in itertools.groupby(row)]
         words = (f"{value:02x}*{count}" if count > 1 else f"{value:02x}" for value, count in runs)
@@ -169,9 +173,9 @@ def _light_lines(light: np.ndarray) -> Iterator[tuple[str, str]]:
 
 
 def _light(env: CraftEnv, block: Text, grid: np.ndarray) -> np.ndarray | None:
-    """Return the light of all cells, uint8 0 to 255: of the lines `light`, else 255 in lit cells.
+    """Return the light of all cells, 0 to 255 as uint8; None in Classic, whose cells have no light.
 
-    Classic has no light of cells; the result is None.
+    A floor without a line `light` has the value 255 in lit cells and 0 in dark cells.
     """
     if not env.rules.is_full:
         return None
@@ -192,18 +196,22 @@ def _light(env: CraftEnv, block: Text, grid: np.ndarray) -> np.ndarray | None:
 
 
 def _floor(env: CraftEnv, header: Header, text: str) -> int:
-    """Parse `floor 3`."""
+    """Return the index of the floor that a text such as `floor 3` names."""
     word, _, number = text.strip().partition(" ")
     if word != "floor":
         raise header.error("begin the line with the floor, such as `floor 3,`")
     return cells.integer(header, number, 0, len(env.rules.floors) - 1)
 
 
-# Levels.
+# The following functions read and write levels.
 
 
 def _lying(stairs: Mapping[str, np.ndarray], grid: np.ndarray) -> np.ndarray:
-    """Return the `Item` on each cell: at a floor's ladders the ladder, elsewhere a torch."""
+    """Return the `Item` on each cell: a ladder, a torch or none.
+
+    `grid` says only whether an item lies on a cell. The item is a ladder at the positions `stairs`
+    of the floor's ladders, and a torch elsewhere.
+    """
     last = grid.shape[0] - 1
     items = np.where(grid & ITEM, int(Item.TORCH), int(Item.NONE)).astype(np.uint8)
     for floor in range(last + 1):
@@ -277,7 +285,7 @@ def _level(env: CraftEnv, block: Text, grid: np.ndarray, light: Any) -> Any:
     )
 
 
-# Values of a state.
+# The following functions read and write states.
 
 
 @functools.lru_cache(maxsize=8)
@@ -289,13 +297,17 @@ def _start(env: CraftEnv) -> tuple[Any, Any]:
 
 
 def _line(name: str) -> tuple[str, str]:
-    """Return the line of a field of `World` and the field's name in it: `vitals`, `food`."""
+    """Return the header line that shows a field of `World`, and the field's name in this line.
+
+    For example, `vitals.food` is in the line `vitals` under the name `food`. A name without a dot
+    is in the line `player`.
+    """
     line, dot, rest = name.partition(".")
     return (line, rest) if dot else ("player", name)
 
 
 def _by_line(rules: Rules) -> dict[str, dict[str, Field]]:
-    """Return the fields of the player: name of the line -> name in the line -> field."""
+    """Return the fields of the player by header line: line -> (name in the line -> field)."""
     found: dict[str, dict[str, Field]] = {}
     for field in itertools.chain(*rules.packing.player):
         line, name = _line(field.name)
@@ -304,12 +316,15 @@ def _by_line(rules: Rules) -> dict[str, dict[str, Field]]:
 
 
 def _floor_fields(rules: Rules) -> dict[str, Field]:
-    """Return the fields of a floor that belong to no mob or projectile, by their short names."""
+    """Return the fields of a floor that belong to no mob or projectile, by the end of their name.
+
+    For example, the name `stairs.down_row` becomes `down_row`.
+    """
     return {field.name.split(".")[-1]: field for field in itertools.chain(*rules.packing.floor)}
 
 
 def _shown(field: Field, value: Any) -> str:
-    """Return the text of a value: `yes` or `no`, a direction, or a number."""
+    """Return the text for the value of a field: `yes` or `no`, a direction, or a number."""
     if field.flag:
         return "yes" if value else "no"
     if field.name == "facing":
@@ -318,7 +333,7 @@ def _shown(field: Field, value: Any) -> str:
 
 
 def _parsed(header: Header, field: Field, text: str) -> Any:
-    """Return the value in a text; raise `LevelError` if the field cannot store it."""
+    """Parse the value of a field from a text; raise `LevelError` if the field cannot store it."""
     if field.flag:
         if text not in ("yes", "no"):
             raise header.error(f"{field.name} is {text!r}; write yes or no")
@@ -337,7 +352,7 @@ def _parsed(header: Header, field: Field, text: str) -> Any:
 
 
 def _pairs(header: Header, fields: Mapping[str, Field]) -> dict[str, Any]:
-    """Parse `name value, name value`; raise `LevelError` for an unknown or repeated name."""
+    """Parse a line `name value, name value`; raise `LevelError` for an unknown or repeated name."""
     found: dict[str, Any] = {}
     for part in filter(None, (part.strip() for part in header.value.split(","))):
         name, _, text = part.rpartition(" ")
@@ -355,7 +370,10 @@ def _pairs(header: Header, fields: Mapping[str, Field]) -> dict[str, Any]:
 def _numbered(
     env: CraftEnv, header: Header, fields: Mapping[str, Field]
 ) -> tuple[int | None, dict[str, Any]]:
-    """Parse pairs that may begin with a floor; return the floor, or None, and the values."""
+    """Parse a line of names and values; return its floor and a dict of all other values.
+
+    The floor is None if the line has no part such as `floor 3`.
+    """
     floor = Field("floor", 6)
     found = _pairs(header, {"floor": floor, **fields} if env.rules.is_full else fields)
     if "floor" not in found:
@@ -367,7 +385,7 @@ def _numbered(
 
 
 def _state_lines(env: CraftEnv, state: Any) -> list[tuple[str, str]]:
-    """Return the lines of a state; values and slots that are as at the start are left out."""
+    """Return the header lines of a state, without the values that equal those at the start."""
     rules, world = env.rules, jax.device_get(env.world(jax.tree.map(jnp.asarray, state)))
     _, start = _start(env)
     headers = [("time", f"{int(state.time)}")]
@@ -398,14 +416,14 @@ def _state_lines(env: CraftEnv, state: Any) -> list[tuple[str, str]]:
 
 
 def _of_words(env: CraftEnv, words: np.ndarray) -> Any:
-    """Return a `World` with the values that are packed in a floor's words."""
+    """Return the `World` at the start, with one floor's values replaced by those in `words`."""
     _, start = _start(env)
     values = of_floor(env.rules, env.slots, iter([jnp.asarray(word) for word in words]))
     return start._replace(**jax.device_get(values))
 
 
 def _floor_lines(env: CraftEnv, world: Any, start: Any, where: str) -> list[tuple[str, str]]:
-    """Return the lines about a floor: ladders, mobs, projectiles. `where` is their beginning."""
+    """Return the lines about a floor: ladders, mobs, projectiles. Each line begins with `where`."""
     rules, headers = env.rules, []
     new = [
         f"{name} {_shown(field, value_in(world, field.name))}"
@@ -437,7 +455,7 @@ def _thing(
     types: Sequence[str] = (),
     where: str = "",
 ) -> list[tuple[str, str]]:
-    """Return the line of a slot, or nothing if its values are those of an empty slot."""
+    """Return a list with the line about one slot; an empty list if the slot is equal to `empty`."""
     values = {name: getattr(it, name) for name in fields}
     if all(values[name] == getattr(empty, name) for name in fields):
         return []
@@ -474,7 +492,7 @@ def _state(
 
 
 def _check_player(env: CraftEnv, header: Header, values: Mapping[str, Any]) -> None:
-    """Raise `LevelError` for a player beyond the map or on a floor that does not exist."""
+    """Raise `LevelError` if the player is off the map, faces no direction or is on no floor."""
     size = env.state_shape.map.shape[-1]
     for name in ("row", "column"):
         if values[name] >= size:
@@ -486,7 +504,10 @@ def _check_player(env: CraftEnv, header: Header, values: Mapping[str, Any]) -> N
 
 
 def _with_things(env: CraftEnv, block: Text, world: Any, number: int | None) -> Any:
-    """Return a `World` with the ladders, mobs and projectiles of the lines about a floor."""
+    """Return `world` with the ladders, mobs and projectiles that the lines of one floor give.
+
+    `number` is the index of the floor; None selects the lines without a floor.
+    """
     rules, fields = env.rules, _floor_fields(env.rules)
     for header in block.all("floor"):
         where, found = _numbered(env, header, fields)
@@ -511,7 +532,7 @@ def _with_things(env: CraftEnv, block: Text, world: Any, number: int | None) -> 
 
 
 def _typed(header: Header, types: Sequence[str]) -> tuple[str, Header]:
-    """Take the part `type NAME` out of a line; return the name and the line without it."""
+    """Return the name in a line's part `type NAME`, and the line without this part."""
     parts = [part.strip() for part in header.value.split(",")]
     named = [part for part in parts if part.split(" ")[0] == "type"]
     if len(named) != 1:
@@ -532,7 +553,7 @@ def _slot(header: Header, found: dict[str, Any], count: int) -> int:
 
 
 def _of_mob(env: CraftEnv, header: Header) -> tuple[int | None, dict[str, Any], str, int]:
-    """Parse a line `mob`; return the floor, the mob's values, its role and its slot."""
+    """Parse a line `mob`; return the floor or None, the mob's values, its role and its slot."""
     rules = env.rules
     name, rest = _typed(header, [row.name for row in rules.mobs])
     role = next(row.role for row in rules.mobs if row.name == name)
@@ -548,7 +569,7 @@ def _of_mob(env: CraftEnv, header: Header) -> tuple[int | None, dict[str, Any], 
 def _of_projectile(
     env: CraftEnv, header: Header, count: int
 ) -> tuple[int | None, dict[str, Any], int]:
-    """Parse a line `projectile` or `missile`; return the floor, the values and the slot."""
+    """Parse a line `projectile` or `missile`; return the floor or None, the values and the slot."""
     types = [row.name for row in env.rules.projectiles]
     name, rest = _typed(header, types)
     known = {f.name: f for f in env.rules.projectile_fields if f.name != "type"}
@@ -558,7 +579,7 @@ def _of_projectile(
 
 
 def _plants(env: CraftEnv, block: Text, empty: Plants) -> Plants:
-    """Return all slots of plants, with the values in lines `plant`."""
+    """Return the plants: the slots at the start of an episode, changed by the lines `plant`."""
     fields = {f.name: f for f in env.rules.packing.plant}
     values = {name: np.array(getattr(empty, name)) for name in fields}
     for header in block.all("plant"):
@@ -570,7 +591,7 @@ def _plants(env: CraftEnv, block: Text, empty: Plants) -> Plants:
 
 
 def _earned(rules: Rules, block: Text, start: Any) -> tuple[Any, ...]:
-    """Return the achievements' bit masks."""
+    """Return the bit masks of the achievements that the line `achievements` names."""
     masks, header = [0] * len(start.earned), block.get("achievements")
     known = {achievement.name.lower(): int(achievement) for achievement in rules.achievements}
     for name in filter(None, (part.strip() for part in header.value.split(","))) if header else ():

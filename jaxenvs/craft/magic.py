@@ -66,9 +66,10 @@ def tables(world: World, front: Front) -> dict[int, Any]:
 
 
 def shoot(moment: Moment) -> Moment:
-    """Shoot an arrow or cast a spell.
+    """Shoot an arrow or cast a spell, if the action is possible.
 
-    The projectile starts on the player's cell and already flies one cell in this step.
+    The projectile starts on the player's cell. In the same step, `projectiles.hit` moves it by one
+    cell.
     """
     rules, world, action = moment.rules, moment.world, moment.action
     can = shots(world)
@@ -154,9 +155,9 @@ def enchant(moment: Moment) -> Moment:
 def _piece(world: World, kind: Array, uniform: Array) -> Int32[Array, ""]:
     """Draw the piece of armour to enchant with the element `kind`; return its index in PIECES.
 
-    The piece is drawn among the pieces without enchantment. If all pieces are enchanted, it is
-    drawn among those with the opposite element. If all have the element `kind`, it is PIECES[0].
-    Craftax's quirk: the player need not wear the piece.
+    The candidates are the pieces without an enchantment; if there are none, the pieces with the
+    opposite element. If no such piece exists either, return 0. Craftax's quirk: a piece that the
+    player does not wear is a candidate too.
     """
     charms = [world.charms[piece] for piece in PIECES]
     plain = sum((one(charm == 0) << i for i, charm in enumerate(charms)), jnp.int32(0))

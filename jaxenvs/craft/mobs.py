@@ -90,10 +90,10 @@ class _Turn(NamedTuple):
         return ground.inside(row, column) & ~blocked & ~taken & ~at_player
 
     def done(self, goes: Array, step: tuple[Array, Array], **changes: Any) -> tuple[Crowd, Mob]:
-        """Return the crowd and the mob after its turn.
+        """Return the crowd and the mob at the end of its turn.
 
-        The mob moves by `step` if `goes` is True. It vanishes if it was too far from the player
-        before it moved. `changes` are new values of other fields of the mob.
+        If `goes` is True, the mob moves by `step`. If it was too far from the player before this
+        move, it also vanishes. `changes` are new values of other fields of the mob.
         """
         mob = self.mob
         stays = self.distance < self.moment.params.mob_despawn_distance
@@ -106,7 +106,7 @@ class _Turn(NamedTuple):
 
 
 class _Intent(NamedTuple):
-    """The decision of a mob's behaviour: a step, an attack or a shot in the mob's turn."""
+    """What a mob does in its turn, decided by its behaviour: a step, an attack or a shot."""
 
     step: tuple[Array, Array]
     free: Array  # whether the mob can take the step

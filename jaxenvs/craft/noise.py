@@ -41,12 +41,11 @@ def each(
     """Do the work of `noises` on a GPU.
 
     Return the noise map of each lattice, then the transposed noise map of `lattices[turned]`.
-    Lattices of equal shape are processed together. A GPU thread then computes four neighbouring
-    cells and loads their common gradients once. With mixed shapes, each cell would load its
-    gradients separately.
+    Lattices of equal shape are processed together, so that a GPU thread computes four neighbouring
+    cells and loads their common gradients once.
     """
-    # Compute the transposed noise from a transposed lattice, not by transposing the noise.
-    # XLA on a GPU would also transpose all operations that it fuses with a transposition.
+    # Transpose the lattice instead of its noise: XLA on a GPU would fuse a transposition of the
+    # noise with other operations, and would transpose all of these too.
     every = [*lattices, lattices[turned].T]
     kinds = [(x.shape, i == len(lattices)) for i, x in enumerate(every)]
     groups = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in kinds}
@@ -62,8 +61,8 @@ def each(
         )
     ]
     raw = materialised(raw)
-    # Reduce each group to its minimum and maximum separately.
-    # For one joint array, XLA would make one kernel whose threads diverge.
+    # Compute the minima and maxima of each group of lattices separately. For one joint array, XLA
+    # would make one kernel whose threads diverge.
     ends = [(x.min(axis=(1, 2)), x.max(axis=(1, 2))) for x in raw[: len(groups) - 1]]
     ends = materialised([(low, high - low) for low, high in ends])
     low, span = ([x for pair in ends for x in pair[end]] for end in (0, 1))
@@ -113,10 +112,10 @@ def _raw(
 
 
 def _along(cells: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return two arrays over the map cells along one side of a lattice cell.
+    """Return two arrays with one value for each map cell along a side of a lattice cell.
 
-    The first is the weight of the lattice cell's far end (Perlin's quintic curve), the second the
-    distance from the near end, in lattice cells.
+    The first array has the weight of the side's far end in the interpolation (Perlin's quintic
+    curve), the second the distance from the near end, as a fraction of the side.
     """
     ramp = np.arange(cells) / cells
     fade = ramp**3 * (ramp * (ramp * 6 - 15) + 10)

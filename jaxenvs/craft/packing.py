@@ -44,10 +44,9 @@ Thing = tuple[Sequence[Field], Any]
 
 
 class Known(NamedTuple):
-    """Words that were packed before, with the values that they store.
+    """Words that were packed earlier, with the values that they store.
 
-    `words_of` compares these values with the current ones, and reuses a word whose values have not
-    changed instead of packing them again.
+    `words_of` reuses a word if its values have not changed since then, instead of packing it again.
     """
 
     things: Sequence[Thing] = ()
@@ -91,11 +90,10 @@ def of_word(fields: Sequence[Field], word: Int32[Array, "*slots"]) -> dict[str, 
 
 
 def words_of(things: Sequence[Thing], known: Known) -> list[Int32[Array, ""]]:
-    """Return one word for each of `things`, which are pairs (fields of the word, NamedTuple).
+    """Pack each of `things`, a pair (fields, NamedTuple with their values), into one word.
 
-    The word packs the values that the NamedTuple has for these fields. `known` has words that were
-    packed earlier for the first entries of `things`, in the same order. Such a word is reused if
-    the values of its fields are still the identical traced arrays.
+    `known` has words that were packed earlier for the first entries of `things`, in the same order.
+    Such a word is reused if the values of its fields are still the identical traced arrays.
     """
     words = []
     for i, (fields, it) in enumerate(things):
@@ -168,10 +166,11 @@ def nested(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def stored(field: Field, value: Any) -> Any:
-    """Return the non-negative integer that is packed for the value of a field.
+    """Return the integer that is packed for the value of a field.
 
-    For a float32, the integer has the same bits. For other values, it is the value minus the lowest
-    value of the field.
+    For a float32, the integer has the same bits. For any other value, it is the value minus the
+    lowest value of the field, so that it is not negative. Fields that saturate clip the value
+    first.
     """
     if field.real:
         return jax.lax.bitcast_convert_type(value, jnp.int32)

@@ -56,9 +56,8 @@ def look(ground: Ground, world: World) -> Front:
     table, furnace = _around(ground, world)
     inside, cell = ground.inside(row, column), ground.cell(row, column)
     block = ground.block_of(cell)
-    # The fields `_FRONT`, into which `held` packs the result, store rows and columns from -1
-    # upwards.
-    # Lower rows and columns occur only after the end of an episode.
+    # `held` packs rows and columns into the fields `_FRONT`, which store numbers from -1 upwards.
+    # Lower numbers occur only after the end of an episode.
     row, column = jnp.maximum(row, -1), jnp.maximum(column, -1)
     front = Front(row, column, block, ground.marks_of(cell), inside, taken, table, furnace)
     return held(_FRONT, front)

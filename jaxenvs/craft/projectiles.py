@@ -34,7 +34,8 @@ def fly(moment: Moment) -> Moment:
 def hit(moment: Moment) -> Moment:
     """Move each of the player's projectiles by one cell.
 
-    A projectile hits mobs on its cell; if there are none, it hits mobs on the next cell.
+    A projectile hits the mobs on the cell that it leaves. If there are none, it hits the mobs on
+    the cell that it enters.
     """
     for slot in range(len(moment.world.missiles)):
         moment = _hit(moment, slot)

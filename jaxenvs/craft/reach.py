@@ -30,16 +30,16 @@ SIEGE = 6
 # half one bit per cell for the second set.
 _CELLS = 16
 _WORD = 2 * _CELLS  # number of map cells per word, in words with one bit per cell
-_OFFSET = 64  # offset that makes rows and columns relative to the player positive
+_OFFSET = 64  # number added to rows and columns relative to the player, so that they are positive
 _LANES = 4  # number of GPU threads that compute one word together, see `_step_words`
 _SHIFT, _LAST = 5, _WORD - 1  # n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD
 
 
 class Reach(NamedTuple):
-    """Positions, relative to the player, of the map cells that are nearer than `reach`.
+    """Table of the map cells nearer than `reach` to the player: relative positions and distances.
 
-    The cells are ordered from top to bottom and stored in arrays with 16 columns; some entries may
-    be unused. The table index of a cell is the index of its entry in the flattened array.
+    The arrays have 16 columns and list the cells from top to bottom; some entries may be unused.
+    The table index of a cell is the index of its entry in the flattened arrays.
     """
 
     reach: int
@@ -101,7 +101,7 @@ class Reach(NamedTuple):
 def disc(reach: int) -> Reach:
     """Return the table of all cells nearer than `reach` in Euclidean distance, for the full game.
 
-    The table has all cells of the square around this disc, but those outside the disc are unused
+    The table lists the square around this disc. Cells of the square outside the disc are unused
     entries. Each map row of the square takes two rows of 16 entries.
     """
     span = np.arange(1 - reach, reach + 1, dtype=np.int32)
@@ -130,11 +130,11 @@ def diamond(reach: int) -> Reach:
 
 @functools.cache
 def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
-    """Return two sets of blocks on which mobs appear.
+    """Divide the blocks on which mobs appear into two sets, and return the two sets.
 
-    Blocks on which the same types of mobs appear are in one set. For each set, the functions of
-    this module compute a bit plane: one bit per cell of the table, which says whether the cell's
-    block is in the set.
+    Blocks on which the same types of mobs appear are in one set; a set that is not needed is empty.
+    For each set, the functions of this module compute a bit plane with one bit per cell of the
+    table: 1 if the cell's block is in the set.
 
     Raises ValueError if more than two sets are needed.
     """
@@ -152,12 +152,12 @@ def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
 
 
 def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words"]:
-    """Find the cells near the player on whose block mobs can appear, and return them as bits.
+    """Return, as bits, which cells near the player have a block on which mobs can appear.
 
-    A word stands for 16 cells of the table. Its low half has one bit per cell: whether the cell's
-    block is in the first set of `planes`. Its high half has the bits for the second set. Bits are 0
-    for cells that are not nearer than `mob_despawn_distance`. On a GPU, the map is read only if
-    `wanted`; otherwise the words are 0.
+    A word stands for 16 cells of the table. Its low half has one bit per cell, which is 1 if the
+    cell's block is in the first set of `planes`; its high half has the bits for the second set.
+    Bits are 0 for cells that are not nearer than `mob_despawn_distance`. On a GPU, the map is read
+    only if `wanted` is True; otherwise all words are 0.
     """
     ground, world, rules = moment.ground, moment.world, moment.rules
     limit = table.limit(moment.params.mob_despawn_distance)
@@ -202,9 +202,9 @@ def _run_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Ar
 def _step_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
     """Do the work of `grounds` on a GPU if the table was made by `diamond`.
 
-    The 16 cells of a word lie in several map rows, and four GPU threads compute a word. Row and
-    column of each cell relative to the player, and its distance, are packed into one integer.
-    Adding the player's packed position yields the cell's map row and map column.
+    The 16 cells of a word lie in several map rows, and four GPU threads compute a word. For each
+    cell, one constant integer packs its row and column relative to the player, and its distance.
+    The sum of this integer and the player's packed position has the cell's map row and map column.
     """
     row, column, floor, limit = place
     ground, lane = Ground(cells, floor), np.arange(_LANES, dtype=np.int32)
@@ -233,9 +233,8 @@ def _both(rules: Rules, cells: Array, floor: Any) -> Int32[Array, "*cells"]:
     the map stores for the cells.
     """
     first, second = planes(rules)
-    # The two returned expressions use `cells` only a few times.
-    # With more uses, XLA on a GPU would write the blocks of the cells to memory and read them
-    # again.
+    # The two returned expressions use `cells` only a few times, because with more uses XLA on a GPU
+    # would write the blocks of the cells to memory and read them again.
     if not rules.is_full:
         code = codes(cells, first, second)
         return (code & 1) | ((code >> 1) << _CELLS)
@@ -246,9 +245,9 @@ def _both(rules: Rules, cells: Array, floor: Any) -> Int32[Array, "*cells"]:
 
 
 def _far(table: Reach, nearest: int) -> np.ndarray:
-    """Return one bit per cell of the table: whether it is farther away than `nearest`.
+    """Return one bit per cell of the table: 1 if it is farther than `nearest` from the player.
 
-    Distances are measured from the player. The bits are packed into int32 words.
+    The bits are packed into int32 words.
     """
     distant = (table.distance > table.limit(nearest)).reshape(-1)
     distant = np.pad(distant, (0, -len(distant) % _WORD)).reshape(-1, _WORD)
@@ -277,12 +276,12 @@ def allowed(
     taken: list[Array],
     siege: Array | None,
 ) -> list[Array]:
-    """Return one bit per cell of the table: whether a mob of the given type may appear on it.
+    """Return one bit per cell of the table: 1 if a mob of the given type may appear on the cell.
 
     The bits are packed into words. `grounds` is the output of the function `grounds`. `taken` has
-    the indices of the cells that marked mobs occupy (see `Mob.marked`); -1 stands for no cell. If
-    `siege` is True (on the boss floor), a mob may appear only on the graves within the distance
-    SIEGE; there the second bit plane of `grounds` shows the graves.
+    the table indices of the cells that marked mobs occupy (see `Mob.marked`); -1 stands for no
+    cell. If `siege` is True (on the boss floor), the mob may appear only on graves at most SIEGE
+    cells from the player; on that floor, the second bit plane of `grounds` shows the graves.
     """
     # Mob types, grouped by the conditions that a cell must meet. A key is a pair: the value of
     # `MobRow.nearest`, and the result of `_halves`, which says on which blocks the mobs appear.
@@ -314,8 +313,8 @@ def allowed(
         each = [*(grounds[i] for i in range(len(grounds))), jnp.int32(0)]
         return [bits(w, each[2 * w], each[2 * w + 1], taken) for w in range(table.words)]
 
-    # For each taken cell, the pair (index of its word, mask of its bit).
-    # For the index -1, the index of the word is -1, which no word has.
+    # For each taken cell: the index of its word, and the mask of its bit. For the cell index -1,
+    # the word index is -1, which equals the index of no word.
     places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]
     # On a GPU, keep the words as separate scalars, which XLA fuses into their consumers.
     # XLA would write an array of words to memory and read it again.
@@ -323,9 +322,9 @@ def allowed(
 
 
 def _halves(rules: Rules, row: MobRow) -> tuple[int, ...]:
-    """Return the indices (0, 1) of the sets of `planes` on which mobs of type `row` can appear.
+    """Return the index (0 or 1) of each set of `planes` with a block on which `row` can appear.
 
-    The index of a set is included if the mobs appear on at least one block of the set.
+    `row` is a type of mob. It need not appear on all blocks of the set.
     """
     return tuple(i for i, plane in enumerate(planes(rules)) if plane & row.appears_on)
 

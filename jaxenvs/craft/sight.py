@@ -44,7 +44,7 @@ class Layout(NamedTuple):
 
 
 def channels(rules: Rules) -> tuple[str, ...]:
-    """Return the names of the mob flags of a cell: mob types by role, then projectile types."""
+    """Return the name of each mob flag of a cell: mob types by role, then projectile types."""
     mobs = [row.name for role in ROLES for row in rules.types(role)]
     return (*mobs, *(row.name for row in rules.projectiles))
 
@@ -65,11 +65,11 @@ def categories(rules: Rules) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def laid_out(kind: Callable[..., Any], *sizes: int | None) -> Any:
-    """Return the positions of the consecutive parts of a vector, as a NamedTuple of class `kind`.
+    """Return the position of each part of a vector, as an instance of the NamedTuple `kind`.
 
-    `sizes` are the numbers of entries of the parts, in the order of the fields. A part with a size
-    gets a slice; a part of size None has one entry and gets an index. The field `size` gets the
-    length of the vector.
+    `sizes` has the number of entries of each part, in the order of the vector and of the fields of
+    `kind`. A part with a size gets a slice; a part of size None has one entry and gets its index.
+    The field `size` gets the length of the vector.
     """
     parts, end = [], 0
     for size in sizes:
@@ -137,11 +137,10 @@ def by_cell(
 
 
 def _groups(rules: Rules, world: World) -> spots.Groups:
-    """Return the slots of all mobs and projectiles in the world, grouped by mob role.
+    """Return the slots of all mobs and projectiles, as the argument `groups` of `who`.
 
-    A slot holds one mob or one projectile. The result has one pair (slots, number of types) for
-    each mob role, then one pair for the projectiles. The functions `who` (in this module) and
-    `spots.masks` take it as their argument `groups`.
+    The result has one pair (slots, number of types) for each mob role, then one pair for the
+    projectiles. `spots.masks` has such an argument too.
     """
     groups = [(world.mobs[role], len(rules.types(role))) for role in ROLES]
     return [*groups, (world.projectiles, len(rules.projectiles))]
@@ -157,10 +156,9 @@ def places(rules: Rules, world: World) -> tuple[Int32[Array, "rows 1"], Int32[Ar
 def around(
     rules: Rules, ground: Ground, world: World
 ) -> tuple[Int32[Array, "rows columns"], Bool[Array, "rows columns"]]:
-    """Read the map at each cell of the view, and return the values and whether each is on the map.
+    """Return the map's byte at each cell of the view, and whether the cell is on the map.
 
-    The value is the byte that the map stores for the cell, see module `ground`. Beyond the border,
-    it is the byte of the nearest cell on the map.
+    See module `ground` for the bytes. Beyond the border, the byte is that of the nearest cell.
     """
     row, column = places(rules, world)
     return ground.nearest(row, column), ground.inside(row, column)
@@ -172,9 +170,12 @@ def who(
     """Return a bit mask of the mobs and projectiles on each cell of the view.
 
     `groups` are pairs (slots, number of types). A group has one bit per type; later groups have
-    higher bits. Craftax's quirk: slots are written one after another, and a dead or distant slot
-    clears the bit of its type on its cell. A slot that is up to a view's size beyond the upper or
-    left edge is written at the opposite edge, where it hides earlier slots of its type.
+    higher bits.
+
+    Craftax's quirks: slots are written one after another, and a slot that is dead or out of view
+    clears the bit that an earlier slot of its type has set on its cell. A slot at most one view
+    height above the view is written one view height lower, and a slot at most one view width left
+    of the view is written one view width farther right.
     """
     height, width = rules.view
     rows = np.arange(height, dtype=np.int32)[:, None]
@@ -281,7 +282,8 @@ def symbolic(
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
     """Compute the symbolic observation from the compact observation `ids` of the same state.
 
-    Only the daylight differs from the real symbolic observation: `ids` stores it in 8 bits.
+    Only the daylight is less exact than in the real symbolic observation: `ids` stores it in 8
+    bits.
     """
     where = layout(rules)
     shine = ids[where.light].astype(jnp.float32) / 255
@@ -341,9 +343,9 @@ def _channels(
 ) -> Int32[Array, "cells channels"]:
     """Return the flags of each cell: one for each block, then one for each mob or projectile type.
 
-    If all flags of a cell fit in one 32-bit word, this word is computed first, and its bits are
-    then written as the flags. Otherwise each flag is computed from the block and the bit mask of
-    the cell.
+    If one 32-bit word has room for all flags of a cell, the flags are the bits of such a word,
+    which is computed once per cell. Otherwise each flag is computed from the block and the bit mask
+    of the cell.
     """
     kinds, block = len(rules.blocks), blocks.astype(jnp.int32)
     flags = np.arange(kinds + len(channels(rules)), dtype=np.int32)

@@ -50,9 +50,9 @@ def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
         new = slots[0]._replace(row=row, column=column, health=given.health[role], type=type)
         after = _filled(slots, new, number >= 0, ~room[role])
         world = world._replace(mobs={**world.mobs, role: after})
-        # If the mobs in all slots of the role are alive, `_filled` marks the mob in the first slot,
-        # so that its cell counts as occupied.
-        # Mobs of the roles that come after this one then cannot appear on that cell.
+        # No mob of a later role may appear on the cell of the new mob. If all slots of this role
+        # are alive, no mob appears, but `_filled` marks the mob in the first slot, so its cell is
+        # taken.
         first = table.number(world, slots[0], ~room[role])
         taken.append(jnp.maximum(number, first))
     return moment._replace(world=world)
@@ -61,9 +61,9 @@ def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
 def _filled(slots: tuple[Mob, ...], new: Mob, appears: Array, full: Array) -> tuple[Mob, ...]:
     """Put a new mob into the first dead slot if `appears` is True; the slot keeps its cooldown.
 
-    Craftax's quirks: the slot's type changes even if no mob appears. If the mobs in all slots are
-    alive (`full`), the type of the mob in the first slot changes, and this mob is marked again, see
-    `Mob.marked`.
+    Craftax's quirks: the first dead slot gets the type of `new` even if no mob appears. If all
+    slots are alive (`full`), the first slot gets the type of `new`, and its mob is marked again,
+    see `Mob.marked`.
     """
     after, wanted, first = [], appears, jnp.ones((), jnp.bool_)
     for mob in slots:

@@ -1,9 +1,9 @@
 """`sight.who` for GPUs: where mobs and projectiles are in the view, encoded in 32-bit words.
 
-A kernel over the cells of the view repeats its arithmetic in the thread of each cell. Therefore one
-thread per environment first computes, as words, on which cell of the view the mob or projectile of
-each slot is. After a barrier, the thread of each cell loads these words and spends only a few
-instructions on each word.
+A kernel over the cells of the view would compute the positions of all mobs in the thread of every
+cell. Therefore one thread per environment first computes the cell of the view for each slot (of a
+mob or projectile), and packs these cells into words. After a barrier, the thread of each cell loads
+the words and spends only a few instructions on each word.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 from .state import World
 from .tables import Rules
 
-# Number of low bits, in a word that `spots` returns, that encode the mob or projectile.
-# The higher bits are the index of its cell in the view.
+# In a word that `spots` returns, number of low bits, which encode the mob or projectile. The higher
+# bits are the index of its cell in the view.
 MARK_BITS = 25
 _NOWHERE = 127  # cell index that stands for "not in the view"; views have fewer cells
 _WORD = 32  # number of cells whose bits share a word of `masks`
@@ -109,12 +109,12 @@ def unmasked(rules: Rules, channels: Sequence[Sequence[Array]]) -> Int32[Array, 
 
 
 def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32[Array, ""]]:
-    """Return one word per slot that encodes the slot's mob or projectile and its cell in the view.
+    """Return one word per slot: a mark for its mob or projectile, and the index of its cell.
 
-    The low MARK_BITS bits are the mark, an integer that encodes the mob or projectile in the slot.
-    The higher bits are the index of its cell in the view. The function `marks` computes the mark
-    from the slot's type and the number of types in earlier groups. A slot hides earlier slots of
-    its group and type on the same cell, as in `sight.who`.
+    The mark, an integer that encodes the mob or projectile, is in the low MARK_BITS bits. The index
+    of the cell in the view is in the higher bits. The function `marks` computes the mark from the
+    slot's type and the number of types in earlier groups. A slot hides earlier slots of its group
+    and type on the same cell, as in `sight.who`.
     """
     words, first = [], 0
     for slots, types in groups:
@@ -129,25 +129,24 @@ def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32
 
 
 def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells"]]:
-    """Return one array over the cells of the view for each word that `spots` returned.
+    """Return, for each word that `spots` returned, an array over the cells of the view.
 
-    The array has the word's mark (which encodes a mob or projectile) at the cell where it is
-    visible, and 0 at all other cells.
+    The array has the word's mark at the cell where the mob or projectile is visible, and 0 at all
+    other cells.
     """
     number = np.arange(padded(rules), dtype=np.uint32) << np.uint32(MARK_BITS)
-    # `number` has the index of each cell in the high bits, where a word of `spots` has its cell.
-    # At this cell, XOR clears the high bits and leaves only the mark.
-    # At any other cell, some high bits stay set, so the result is at least 1 << MARK_BITS.
+    # `number` has the index of each cell in its high bits, like the words of `spots`. Therefore XOR
+    # leaves only the mark of a word at the word's own cell. At any other cell, some high bit is 1,
+    # so the result is at least 1 << MARK_BITS.
     found = [spot ^ number for spot in spots]
     return [jnp.where(mark < (1 << MARK_BITS), mark, jnp.uint32(0)) for mark in found]
 
 
 def _place(rules: Rules, world: World, slot: Any) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """Return the index of the view's cell to which `sight.who` writes a slot.
+    """Return the view cell to which `sight.who` writes a slot, and whether the slot is visible.
 
-    Also return whether the mob or projectile in the slot is visible. Dead slots, and slots beyond
-    the upper or left edge of the view, are written to a cell too, see `sight.who`. The index is
-    _NOWHERE if the slot is written to no cell.
+    The cell is an index; _NOWHERE stands for no cell. Dead slots, and slots just beyond the upper
+    or left edge of the view, are written to a cell although they are not visible, see `sight.who`.
     """
     (height, width), first = rules.view, corner(rules, world)
     row, column = slot.row - first.row, slot.column - first.column

@@ -237,7 +237,7 @@ def world_words(rules: Rules, world: World, known: Known = UNKNOWN) -> list[Int3
 
 
 def known_words(rules: Rules, world: World, words: Sequence[Array]) -> Known:
-    """Return a `Known`: a `World` together with its packed words.
+    """Return `world` and its packed words as a `Known`, from which words can be reused.
 
     When a later `World` of the same step is packed, the words of unchanged values are reused.
     `words` must be the output of `world_words` for `world`.
@@ -298,8 +298,8 @@ def earned_vector(rules: Rules, earned: tuple[Any, ...]) -> Bool[Array, " achiev
     """Return whether each achievement is earned, in the order of `Rules.achievements`."""
     number = jnp.arange(len(rules.achievements), dtype=jnp.int32)
     words = jnp.stack(earned)
-    # With several words, take for each achievement the word that stores its bit.
-    # A single word needs no indexing, because it broadcasts.
+    # Take, for each achievement, the word that stores its bit. A single word needs no indexing,
+    # because it broadcasts.
     if len(earned) > 1:
         words = words[number // EARNED_BITS]
     return ((words >> (number % EARNED_BITS)) & 1) != 0
@@ -342,11 +342,10 @@ def unlock_of(world: World, achievements: Sequence[int | None], type: Any, when:
 
 
 def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any) -> World:
-    """Record that the player has earned the achievement with the index `number`, if `when`.
+    """Record that the player has earned the achievement with the index `number`, if `when` is True.
 
-    `number` is a traced integer; if `when` is False, nothing is recorded. `numbers` lists the
-    possible values of `number`, so that only the words of `World.earned` that store one of these
-    achievements change.
+    `number` is a traced integer, and `numbers` lists all values that it can have. Only the words of
+    `World.earned` that store one of these achievements are changed.
     """
     earned = list(world.earned)
     for word in {n // EARNED_BITS for n in numbers if n != NO_ACHIEVEMENT}:

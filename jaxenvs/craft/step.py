@@ -59,9 +59,8 @@ class Moment(NamedTuple):
     in_lava: Any = _NO  # whether the player stands in lava, set by `body.burn`
     deed: Any = _ZERO  # the player's deed, as an index into `deeds._deeds` plus 1; 0 for none
     torch: Any = _NO  # whether the player places a torch, set by `deeds.do`
-    # The words into which `edges.repack` packed the world.
-    # Words of values that have not changed since then are reused when the state after the step is
-    # packed.
+    # Words into which `edges.repack` packed the world. They are reused for the state after the step
+    # if their values have not changed since then.
     known: Known = UNKNOWN
 
 

@@ -91,7 +91,7 @@ class Recipe(NamedTuple):
     costs: dict[str, int]  # number of each item that one use consumes
     at_furnace: bool  # whether the recipe also needs a furnace near the player
     achievement: Achievement | None
-    # How many of the item one use of the recipe makes. Ignored if `level` is given.
+    # Number of items that one use of the recipe makes. Ignored if `level` is given.
     number: int = 1
     level: int | None = None  # level to which the item rises; None: the item's count grows instead
     below: int | None = None  # count of the item at which the recipe stops working
@@ -134,8 +134,8 @@ class Need(NamedTuple):
     # Growth of the counter in a step of sleep, as a multiple of its growth in a step awake.
     # If it is negative, the counter falls during sleep.
     asleep: float
-    # Sleep makes the counter fall; when it is below -rest, the vital gains a point.
-    # The unit is that of `limit`. None: sleep never gives points.
+    # If the counter is below -rest during sleep, the vital gains a point. The unit is that of
+    # `limit`. None: sleep never gives points.
     rest: int | None = None
 
 
@@ -163,8 +163,8 @@ class MobRow(NamedTuple):
     # Fractions of physical, fire and ice damage that the mob blocks when the player hits it.
     resists: tuple[float, float, float] = (0, 0, 0)
     cooldown: int = 0  # number of steps between two attacks of the mob
-    # Distance from the player in steps. Melee mobs approach if they are nearer than this distance.
-    # Ranged mobs approach if they are at least this distance away.
+    # Melee mobs approach a player who is fewer than this many steps away. Ranged mobs approach a
+    # player who is at least this many steps away.
     chase: int = 0
     # Threshold for a uniform draw per step.
     # A melee mob approaches if the draw is below the threshold.
@@ -307,11 +307,11 @@ def _type_field(types: int) -> tuple[Field, ...]:
 
 
 def of_type(values: Sequence[Any], type: Any) -> Any:
-    """Return `values[type]` for a traced index `type`; at most 31 values are possible.
+    """Return `values[type]` for a traced index `type`, without an array lookup.
 
-    The result is a Python number if all values are equal; otherwise the values are packed into a
-    few constant words. An array lookup would split the GPU kernel: XLA counts the computation of
-    the lookup's index twice and then does not fuse the lookup.
+    At most 31 values are possible. If all values are equal, the result is a Python number.
+    Otherwise the values are packed into a few constant words. On a GPU, an array lookup would split
+    the kernel: XLA counts the computation of the index twice and then does not fuse the lookup.
     """
     if len(set(values)) == 1:
         return values[0]

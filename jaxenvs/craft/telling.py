@@ -28,7 +28,7 @@ YOU = "@"  # character of the player in drawings
 
 
 class Inputs(NamedTuple):
-    """The arrays from which texts are written."""
+    """Arrays from which the text descriptions of states are written."""
 
     cells: Any  # byte of each cell of the view, see `facts.cells`, uint8 (rows, columns)
     body: Body
@@ -39,7 +39,7 @@ class Inputs(NamedTuple):
 
 
 class Told(NamedTuple):
-    """The parts of a text about one state."""
+    """Text that describes one state, in parts."""
 
     bars: list[Fact]
     counts: list[Fact]
@@ -62,7 +62,7 @@ class Told(NamedTuple):
 
 
 def text_inputs(env: "CraftEnv", state: "CraftState", params: Any) -> Inputs:
-    """Return the arrays from which texts are written."""
+    """Return the arrays that the text description of a state needs; traceable by JAX."""
     params, world = env.default_params if params is None else params, env.world(state)
     return Inputs(
         cells=env.people.cells(env.rules, env.view(state)),
@@ -93,7 +93,7 @@ def known(env: "CraftEnv", inputs: Inputs) -> tuple[Fact, ...]:
 
 
 def told_of(env: "CraftEnv", inputs: Inputs, is_drawn: bool = True) -> list[Told]:
-    """Return the parts of each state's text; their drawings are empty unless `is_drawn`."""
+    """Return the text of each state in parts; the drawing is empty unless `is_drawn` is True."""
     return _writer(type(env)).told(inputs, is_drawn)
 
 
@@ -119,7 +119,7 @@ def _changes(old: Told, new: Told) -> str:
 
 
 def _gains(verb: str, less: Sequence[Fact], more: Sequence[Fact]) -> Iterator[str]:
-    """Yield one sentence that lists the counts that are higher in `more` than in `less`, if any."""
+    """Yield a sentence about the items with a higher count in `more` than in `less`, if any."""
     before = {fact.label: int(fact.amount) for fact in less}
     found = [(fact.label, int(fact.amount) - before.get(fact.label, 0)) for fact in more]
     if gained := [f"{number} {label}" for label, number in found if number > 0]:
@@ -165,10 +165,10 @@ class _Writer:
         ]
 
     def _known(self, inputs: Inputs) -> tuple[list[Any], list[Any], list[Any]]:
-        """Return three lists with one entry per state: on vitals, on items, on all other facts.
+        """Return the facts of a batch of states in three lists: on vitals, on items, on all else.
 
-        An entry of the first two lists is a pair: the list of facts, and one sentence that states
-        all of these facts. An entry of the third list is a list of sentences.
+        Each list has one entry per state. An entry on vitals or items is a pair (facts, one
+        sentence that states all of them). An entry of the third list is a list of sentences.
         """
         body, rules, people = inputs.body, self.rules, self.people
 
@@ -191,10 +191,9 @@ class _Writer:
         return [*map(one, bars)], [*map(one, counts)], [lines for _, lines in others]
 
     def _nearest(self, cells: np.ndarray) -> list[str]:
-        """Return, for each state, a sentence that lists the things in view, each name once.
+        """Return, for each state, a sentence that names the nearest thing of each name in view.
 
-        For each name, the sentence gives the nearest such thing. The sentence is "" if no thing is
-        in view.
+        The sentence is "" if no thing is in view.
         """
         # All cells but the player's, which is the first in `order`.
         near = cells[:, self.frame.order[1:]]
@@ -264,7 +263,7 @@ def _days(inputs: Inputs) -> list[float]:
 
 
 def _keys(*parts: Any) -> list[bytes]:
-    """Return each state's key for the cached sentences: its numbers in `parts`, as bytes."""
+    """Return one cache key per state: the bytes of all numbers that `parts` have for this state."""
     return row_bytes(np.stack(jax.tree.leaves(parts), axis=1))
 
 

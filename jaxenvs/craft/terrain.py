@@ -1,7 +1,7 @@
 """World generation of Craft-Classic: maps distributed as in Craftax-Classic 1.6.1.
 
 One uniform draw per cell decides which ore a stone cell gets, or whether a grass cell gets a tree.
-Craftax makes four draws per cell, and uses at most three of them.
+Craftax makes four draws per cell: for coal, iron, diamond and tree.
 """
 
 import functools
@@ -66,8 +66,8 @@ def draw(key: Key, size: int, angles: Any = None) -> TerrainDraws:
 def build(draws: TerrainDraws, always_diamond: Any, size: int) -> UInt8[Array, "size size"]:
     """Build the map from random draws.
 
-    The steps are water and shore, mountains with tunnels, caves and ores, woods, and lava. In
-    a last step, one stone becomes a diamond if `always_diamond`.
+    The blocks are set in this order: water and shore, mountains with ores, tunnels and caves,
+    trees, lava. Finally, one stone becomes a diamond if `always_diamond` is True.
     """
     middle = size // 2
     span = np.abs(np.arange(size) - middle)

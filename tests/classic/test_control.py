@@ -19,8 +19,8 @@ IDS = {
     "Classic-Pendulum-v0": "Pendulum-v1",
 }
 ROWS, STEPS = 64, 60
-# Ranges of the random states at which the comparison starts: half the width and the middle of each
-# variable's range.
+# Ranges of the random states from which the environments are compared. For each variable: half the
+# width of its range, and the middle of its range.
 WIDE = {
     "Classic-Acrobot-v0": ([np.pi, np.pi, 4 * np.pi, 9 * np.pi], [0.0] * 4),
     "Classic-MountainCar-v0": ([0.9, 0.07], [-0.3, 0.0]),

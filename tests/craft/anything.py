@@ -1,6 +1,7 @@
 """Random states of the full game: each field of craftax's state is drawn from its whole range.
 
-States that cannot occur are avoided: two mobs on a cell, plants below floor 0, torches on water.
+No state has two mobs on a cell, plants below floor 0 or torches on water, because such states
+cannot occur.
 """
 
 import jax.numpy as jnp
@@ -19,7 +20,7 @@ SOLID = [int(block) for block in FULL.solid]
 EDGES = np.array([0, 1, 2, 0.5, 0.25, 0.0625])
 COUNTERS = {"hunger": (0, 25), "thirst": (0, 20), "fatigue": (-10, 30), "recover": (-15, 25)}
 TABLES = [Block.ENCHANTMENT_TABLE_FIRE, Block.ENCHANTMENT_TABLE_ICE]
-# action -> blocks ahead that let the action have an effect; few random blocks are among them
+# action -> blocks ahead with which the action has an effect; random blocks are rarely among them
 AHEAD = {
     **dict.fromkeys((Action.ENCHANT_SWORD, Action.ENCHANT_ARMOUR, Action.ENCHANT_BOW), TABLES),
     Action.PLACE_PLANT: [Block.GRASS],
@@ -197,9 +198,9 @@ class Anything:
                     self.map[tuple(cell)] = Block.PATH
 
     def beyond(self):
-        """If the action is DESCEND or ASCEND, place mobs and projectiles on the floor of arrival.
+        """Place mobs and projectiles on the floor to which the action DESCEND or ASCEND leads.
 
-        They are placed around the ladder where the player arrives. Other actions change nothing.
+        They are near the ladder at which the player arrives. For other actions, do nothing.
         """
         way = CLIMBS.get(self.actions[self.row], 0)
         floor = self.floor + way
@@ -213,12 +214,13 @@ class Anything:
     def crowd(self, floor, at, alone):
         """Place mobs near the cell `at` and far from it, with at most one live mob per cell.
 
-        If `alone`, no live mob is on the cell `at` itself.
+        If `alone` is True, the cell `at` itself has no live mob.
         """
         rng, taken = self.rng, {tuple(at)} if alone else set()
         seen = self.fields["mob_map"][self.row, floor]
         strikes = floor == FLOORS - 1 and self.actions[self.row] == Action.DO
-        # Probability that a mob is alive; without live mobs, the necromancer is vulnerable.
+        # Probability that a mob is alive. In some states it is 0, because the necromancer is
+        # vulnerable only if no mob is alive.
         share = rng.choice([0, 0.75]) if strikes else 0.75
         seen[:] = False
         for role, kind in peer.KINDS.items():

@@ -46,8 +46,8 @@ def world(key, always_diamond=False, angles=PARAMS.fractal_noise_angles):
 def draws(key, theirs):
     """Return draws from which our code builds the world that craftax generates from `key`.
 
-    `theirs` is craftax's world, generated without a guaranteed diamond. The second value is True if
-    our code, given craftax's draw, would choose another cell for some ladder.
+    `theirs` is craftax's world, generated without a guaranteed diamond. A second value is returned:
+    True if craftax's draw for a ladder would give the ladder another cell in our code.
     """
     keys = jax.random.split(key, 7)
     rest = jax.random.split(keys[0], 4)
@@ -124,8 +124,8 @@ CHANCES = {
 def _cell_draws(ours, theirs, trees, ores, map):
     """Return one draw per cell that gives the same block as craftax's six draws.
 
-    craftax makes one draw for a tree and five for ores. The block in `map` shows which of these
-    draws decide: the tree's draw on ground, the ores' draws in mountains.
+    craftax makes one draw for a tree and five for ores. The block in `map` shows whether a cell is
+    ground, where the tree's draw decides first, or mountain, where only the ores' draws decide.
     """
 
     def ore(of, start, stop, otherwise):
@@ -140,7 +140,7 @@ def _cell_draws(ours, theirs, trees, ores, map):
         return draw
 
     tree = theirs["tree_block"]
-    last = ours["high"].max()  # draws above this value give the tree block itself
+    last = ours["high"].max()  # our draws above this value give a tree instead of an ore
     in_woods = ore(tree, 0, 5, jnp.maximum((1 + last) / 2, (1 + theirs["tree"]) / 2))
     on_ground = jnp.where(trees > theirs["tree"], in_woods, theirs["tree"] / 2)
     grounds = (theirs["tree_on"], tree, Block.GRAVE2, Block.GRAVE3)
@@ -157,12 +157,13 @@ def _diamond(key, stone):
 
 
 def _number(allowed, place, given):
-    """Return a draw with which our code chooses the cell `place`; craftax's draw is `given`.
+    """Return a draw with which our code chooses the cell `place`, and whether `given` is wrong.
 
-    Our code chooses by rank among the allowed cells; craftax adds up probabilities, with rounding
-    errors. If such an error could change the cell, the result is the middle of the draws that
-    choose `place`; otherwise it is `given`. The second value is True if our code would clearly
-    choose another cell with `given`.
+    `given` is the draw with which craftax chose `place`. Our code chooses by rank among the allowed
+    cells, so each cell has a range of draws; craftax adds up probabilities, with rounding errors.
+    The result is `given` if `given` is in the range of `place`, and not so near to an end of the
+    range that a rounding error matters; otherwise, it is the middle of the range. The second value
+    is True if `given` is farther outside the range than a rounding error explains.
     """
     allowed, cell = allowed.reshape(-1), place[0] * SIZE + place[1]
     count = allowed.sum(dtype=jnp.int32)

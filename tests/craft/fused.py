@@ -1,7 +1,8 @@
 """Evaluate a function with fused multiply-adds, as a compiler may generate them.
 
-The jaxpr runs one operation at a time on arrays. A float32 sum with a product as an operand
-is computed in float64 and then rounded, which is a fused multiply-add apart from double rounding.
+The function's jaxpr is run one operation at a time. If an operand of a float32 sum is a product,
+product and sum are computed in float64 and rounded once to float32. This equals a fused
+multiply-add, apart from rare double rounding.
 """
 
 from typing import Any, NamedTuple
@@ -24,7 +25,7 @@ class _Number(NamedTuple):
 def evaluate(function, *args, first=0):
     """Evaluate a function; return its flat results, and the number of fused multiply-adds.
 
-    In a sum of two products, the product at index `first` is fused.
+    If both operands of a sum are products, the operand with the index `first` (0 or 1) is fused.
     """
     closed = jax.make_jaxpr(function)(*args)
     given = [_Number(np.asarray(leaf)) for leaf in jax.tree.leaves(args)]

@@ -47,9 +47,9 @@ def compare(env, outputs, our_outputs, params):
 def tolerances(size):
     """Return the tolerance of each entry of the observation: 0 for flags, 1e-5 for the light.
 
-    The tolerance of counts is 1e-3. craftax divides counts by 10 in half precision. By default, XLA
-    replaces this division by a product, as our code does. `make test` disables the replacement, so
-    counts of the two games may round differently.
+    The tolerance of counts is 1e-3. craftax divides counts by 10 in half precision, while our code
+    multiplies. XLA makes craftax's division a product too, unless `make test` disables this pass of
+    XLA; then the results of the two games may round differently.
     """
     counts, light = slice(-22, -6), -2
     allowed = np.zeros(size, np.float32)
@@ -65,7 +65,7 @@ def differences(wanted, given, outputs, our_outputs, tolerance):
     obs, _, their_reward, their_done = outputs
     our_obs, _, our_reward, our_done = our_outputs
     different = {
-        # With `~(... <= ...)`, unlike `>`, NaN differs from every number.
+        # `~(a <= b)` instead of `a > b`, so that a NaN counts as a difference.
         name: ~jnp.all(jnp.abs(wanted[name] - given[name]) <= np.float32(1e-4))
         if jnp.issubdtype(wanted[name].dtype, jnp.floating)
         else jnp.any(wanted[name] != given[name])
@@ -125,7 +125,7 @@ def events(before, after, action):
 
 
 class Sides(NamedTuple):
-    """Compiled functions of both games; one program with both would take minutes to compile."""
+    """Functions of both games, each compiled alone; to compile all as one would take minutes."""
 
     env: jaxenvs.Env
     # `begin(their_state, params)` returns craftax's state with its light set, and our state.

@@ -1,6 +1,7 @@
-"""Interface to craftax's Classic: converts states both ways, and its random numbers to our draws.
+"""Interface to craftax's Classic: conversion of states (both ways) and of random numbers.
 
-A name `theirs` stands for a state of craftax, a name `ours` for a state of this library.
+The random numbers of craftax are converted to our draws. A name `theirs` stands for a state of
+craftax, a name `ours` for a state of this library.
 """
 
 import contextlib
@@ -58,7 +59,7 @@ def begin(key, package):
 def reset(key, params=PARAMS):
     """Return craftax's first state for a raw key (uint32 words), and our draws of the same world.
 
-    The last value is True if our code, given craftax's draw, would not choose craftax's diamond.
+    A third value is returned: True if craftax's draw would choose another diamond in our code.
     """
     choices = Choices()
     with choices.noted():
@@ -121,10 +122,12 @@ class Choices:
     def place(self, number, given):
         """Return a uniform draw with which our code makes choice `number` as craftax made it.
 
-        craftax's own draw is `given`. Our code chooses by rank among the allowed cells; craftax
-        adds up probabilities, with rounding errors. If such an error could change the cell, the
-        result is the middle of the draws that choose craftax's cell; otherwise it is `given`. The
-        second value is True if our code would clearly choose another cell with `given`.
+        `given` is craftax's own draw. Our code chooses by rank among the allowed cells, so each
+        cell has a range of draws; craftax adds up probabilities, with rounding errors. The result
+        is `given` if `given` is in the range of craftax's cell, and not so near to an end of the
+        range that a rounding error matters; otherwise, it is the middle of the range. A second
+        value is returned: True if `given` is farther outside the range than a rounding error
+        explains.
         """
         allowed, cell = self.made[number]
         count = allowed.sum(dtype=jnp.int32)
@@ -140,7 +143,8 @@ class Choices:
 def step(key, state, action, params=PARAMS, package=PACKAGE):
     """Step craftax; return `(obs, state, reward, done)`, and our draws with the same outcome.
 
-    The last value is True if our code, given craftax's draw, would choose another cell.
+    A third value is returned: True if craftax's draw would put a new mob on another cell in our
+    code.
     """
     choices = Choices()
     with choices.noted():
@@ -288,8 +292,8 @@ def to_craftax(env, ours, params=None):
 def fields(state):
     """Return, by name, the values of a craftax state that must equal the values of our state.
 
-    Our state stores negative healths and cooldowns as 0, and clips the positions of arrows. The
-    same is done here to craftax's values.
+    Negative healths and cooldowns become 0 and the positions of arrows are clipped, because our
+    state stores them in this way.
     """
     named = {
         "map": state.map,

@@ -1,8 +1,8 @@
 """Run craftax with our random draws in place of its own.
 
-The random decisions of a step of craftax have different keys, except for the amounts of coal and
-iron in a chest. Tracing `peer_full.draws_of` finds these keys; when craftax draws with one of these
-keys, it gets our draw for the decision.
+Each random decision in a step of craftax has its own key, except that the amounts of coal and iron
+in a chest share one. A trace of `peer_full.draws_of` finds the keys. When craftax draws with one of
+these keys, it gets our draw for the decision that has this key.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ def _decisions():
 
 
 def _numbers(draws):
-    """Return our draws in the order of craftax's decisions: uniform numbers and integers."""
+    """Return our draws (uniform numbers and integers), in the order of craftax's decisions."""
     fighters = {
         role: [draw for i in range(w.step.size) for draw in (w.step[i], w.axis[i], w.gate[i])]
         for role, w in draws.whims.items()

@@ -51,7 +51,8 @@ def params_of(params):
 def step(key, state, action, params=PARAMS):
     """Step craftax; return `(obs, state, reward, done)`, and our draws with the same outcome.
 
-    The last value is True if our code, given craftax's draw, would choose another cell.
+    A third value is returned: True if craftax's draw would put a new mob on another cell in our
+    code.
     """
     choices = Choices()
     with choices.noted():
@@ -140,8 +141,8 @@ def level_of(theirs):
 def fields(theirs):
     """Return, by name, the values of a craftax state that must equal the values of our state.
 
-    The values are limited as in our state, which stores negative numbers as 0 where only the sign
-    matters, stores projectiles only near the map, and stores only whether a cell is lit.
+    The values get the limits of our state: numbers of which only the sign matters are at least 0,
+    positions of projectiles are near the map, and the light is replaced by whether a cell is lit.
     """
     kinds = [f"{kind}s" for kind in FLYING.values()]
     named = {

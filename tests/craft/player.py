@@ -28,7 +28,7 @@ def act(key, state):
 
 
 def _window(state):
-    """Return the blocks and mobs around the player; a mob is 0 for none, 2 for a cow, else 1."""
+    """Return the blocks around the player, and the mobs as numbers: 0 none, 1 other mob, 2 cow."""
     span = jnp.arange(-REACH, REACH + 1)
     rows = state.player_position[0] + span[:, None]
     columns = state.player_position[1] + span[None, :]

@@ -1,7 +1,7 @@
 """Clones of a state of the full game, rolled out by a randomised policy in one program.
 
-The draws of a step depend only on the game's key and the step's number. So a game that takes the
-actions of a clone reaches exactly the states of the clone.
+The draws of a step depend only on the game's key and the step's number. Therefore a game that takes
+the actions of a clone reaches exactly the same states as the clone.
 """
 
 import jax
@@ -44,8 +44,8 @@ def _beside(world, cells, plan):
 def _mobs(world, plan, rows, columns):
     """Return three arrays of flags, each with one flag per direction.
 
-    The flags say whether a mob is adjacent in the direction, whether a foe is adjacent in the
-    direction, and whether a foe is in the direction at a distance that a shot reaches.
+    The first says whether a mob is on the adjacent cell, the second whether a foe is on it. The
+    third says whether a foe is straight ahead in the direction, within the reach of a shot.
     """
     foes = [*world.mobs["melee"], *world.mobs["ranged"]]
     mobs = [*foes, *world.mobs["passive"]]
@@ -64,8 +64,8 @@ def _mobs(world, plan, rows, columns):
 def _walk(noise, world, plan, beside, taken):
     """Return an action that brings a clone nearer to the target: a step, digging or bridging.
 
-    A clone that has arrived takes the action `plan["arrive"]`; without a reachable target it
-    wanders.
+    A clone at the target takes the action `plan["arrive"]`. If no target can be reached, the clone
+    takes a random step.
     """
     _, _, block, field, use = beside
     jitter = plan["loose"] * jax.random.uniform(noise, (4,), maxval=4.0)
@@ -100,9 +100,9 @@ def policy(noise, world, cells, plan):
 
 
 def _clone(key, state, plan, forced, noise):
-    """Roll out a clone; return its last state, its actions, its last world, and a count.
+    """Roll out a clone; return its last state, its actions, its last `World` and a count.
 
-    The count is the number of blocks marked in `plan["use"]` that the clone has changed.
+    The count is the number of cells marked in `plan["use"]` whose block the clone has changed.
     """
 
     def once(before, step):

@@ -123,9 +123,9 @@ class Game:
         return bool((around == block).any())
 
     def field(self, targets):
-        """Return the cost in steps from each cell to the nearest target, by digging if needed.
+        """Return, for each cell, the cost in steps of the cheapest way to one of the targets.
 
-        The way may also bridge water and lava with stones.
+        The way may dig through blocks, and bridge water and lava with stones.
         """
         cost = np.where(IS_WALKED[self.block], np.float32(1), FAR).astype(np.float32)
         for block, level in DUG.items():
@@ -138,9 +138,9 @@ class Game:
     def play(self, what, field=None, use=None, score=None, forced=None, **plan):
         """Roll out clones from the current state, and take the actions of the best clone.
 
-        The best clone has the highest sum of `_value` and `score`. `what` names the piece in
-        messages, `field` has each cell's distance from the target, `use` is a mask of cells whose
-        block is used rather than entered, and `forced` has actions that replace the policy's.
+        The best clone has the highest sum of `_value` and `score`. `what` describes the actions in
+        messages. `field` has each cell's distance from the target. `use` marks the cells whose
+        block is used rather than entered. `forced` has actions that replace the policy's.
         """
         field = np.zeros((48, 48), np.float32) if field is None else field
         use = np.zeros((48, 48), np.bool_) if use is None else use

@@ -56,7 +56,10 @@ def do(game, *actions):
 
 
 def aside(game, *actions, score):
-    """Take the given actions, after up to three steps aside if such steps raise the `score`."""
+    """Take the given actions, after up to three steps aside if such steps improve the outcome.
+
+    The outcome is `score` of the world afterwards, minus 0.5 per step aside.
+    """
     forced = np.zeros((CLONES, AHEAD), np.int32)
     steps = [STEPS_ASIDE[number % len(STEPS_ASIDE)] for number in range(CLONES)]
     for row, before in zip(forced, steps, strict=True):
@@ -83,7 +86,7 @@ def shot(game):
 
 
 def make(game, action, *items, furnace=False):
-    """Craft an item, after placing a table, and a furnace if `furnace`, unless one is near."""
+    """Craft an item. First place a table, and a furnace if `furnace` is True, if none is near."""
     if not near_table(game):
         return False
     count = lambda world: sum(world.items[item] for item in items)  # noqa: E731

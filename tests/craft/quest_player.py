@@ -305,7 +305,10 @@ def decide(game):
 
 
 def win(game, pieces=4_000, tell=40):
-    """Play until the necromancer's defeat, at most `pieces` pieces; return the backtrack count."""
+    """Play until the necromancer's defeat; return how many times the player backtracked.
+
+    At most `pieces` pieces are played. The progress is printed every `tell` pieces.
+    """
     deaths, again, farthest = 0, 0, 0
     for piece in range(pieces):
         if piece % tell == 0:

@@ -1,7 +1,8 @@
 """Plan shelters for `quest_player`: chambers of one, two or four cells, walled in by stones.
 
-Turning towards a free cell moves the player into it, so the order of stones is a puzzle. A search
-over position, facing and closed cells finds the shortest sequence of actions.
+To place a stone, the player must face its cell; but to turn towards a free cell moves the player
+into the cell, so the order of the stones is a puzzle. A search over position, direction and closed
+cells finds the shortest sequence of actions.
 """
 
 from typing import NamedTuple
@@ -77,7 +78,7 @@ def refuge(game, seed):
     for where in order[1:]:
         if steps[where] > best:
             break
-        # If there are many places, skip half of them at random: a sample is enough.
+        # If many cells are near, skip half of them at random, to save time.
         if len(order) > 60 and some.random() < 0.5:
             continue
         way = plan(game, where, 0, [*PAIRS, SQUARES[-1]])

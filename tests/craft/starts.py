@@ -1,6 +1,7 @@
-"""Start states of Classic that force rare events: craftax's worlds, edited to be eventful.
+"""Start states of Classic that force rare events: craftax's worlds, edited by functions.
 
-All choices come from NumPy's generator, so kind and seed determine a start.
+KINDS has the function for each kind of start. All random choices come from NumPy's generator, so
+the kind of a start and its seed determine the state.
 """
 
 import jax
@@ -262,7 +263,7 @@ def crowd(start):
 def hidden(start):
     """Fill the cow slots; two cows share a cell on which zombies and skeletons can appear.
 
-    These are the cows of the first and the last slot.
+    The cows in the first slot and the last slot are on this cell.
     """
     start.map[:] = Block.PATH
     start.change["timestep"] = 210

@@ -1,7 +1,7 @@
 """Start states of the full game that force rare events: craftax's worlds, edited on one floor.
 
-All choices come from NumPy's generator, so kind and seed determine a start. Starts are on all nine
-floors.
+KINDS has the edits for each kind of start. All random choices come from NumPy's generator, so the
+kind of a start and its seed determine the state. Starts are on all nine floors.
 """
 
 import functools

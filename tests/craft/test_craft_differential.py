@@ -50,7 +50,10 @@ def test_every_kind_of_start_plays_as_the_package():
 
 
 def test_the_observation_is_the_package_s_to_the_bit():
-    """Compile with all passes of XLA; `make test` disables some, see `lockstep.tolerances`."""
+    """Compare observations bit by bit, compiled with all passes of XLA as for a user.
+
+    `make test` disables some passes, see `lockstep.tolerances`.
+    """
     as_users_do = functools.partial(jax.jit, compiler_options={"xla_disable_hlo_passes": "none"})
     run = lockstep.sides()
     params = lockstep.numbers(len(starts.KINDS), seed=0)

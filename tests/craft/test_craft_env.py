@@ -94,7 +94,8 @@ def test_masked_actions_have_the_result_of_noop():
                 for action, moment in zip(CLASSIC.actions, [noop, *others], strict=True):
                     changed = not _same(moment.state, noop.state) or moment.reward != noop.reward
                     assert legal[action] or not changed, (picture, bag, action)
-                    # The mask is exact for all actions except NOOP, DO and moves.
+                    # For SLEEP and later actions, the mask is exact: an allowed action has an
+                    # effect. NOOP, DO and moves may be allowed without having an effect.
                     if action >= A.SLEEP:
                         assert changed == legal[action], (picture, bag, action)
     assert (allowed > 0).all() and (allowed < len(pictures) * len(bags) * len(bodies))[1:].all()
@@ -257,7 +258,10 @@ def test_a_batch_of_params_is_checked_too():
 
 
 def test_params_that_are_traced_are_clipped():
-    """Traced params cannot raise an error; unclipped, they would corrupt other packed fields."""
+    """Traced params out of range are clipped, because traced code cannot raise an error.
+
+    A value that is not clipped would corrupt other fields that are packed into its word.
+    """
 
     @jax.jit
     def cow(health):
@@ -270,7 +274,8 @@ def test_params_that_are_traced_are_clipped():
 
 def test_worlds_drawn_few_at_a_time_are_the_same(monkeypatch):
     params = ENV.default_params.replace(cow_health=jnp.arange(1, 6, dtype=jnp.int32))
-    # Two function objects, because JAX would trace a single function only once.
+    # Two function objects, because JAX would trace one function only once, before `levels_at_once`
+    # changes.
     together, few = (lambda key: jaxenvs.make_vec(ENV, 5).reset(key, params) for _ in range(2))
     together = jax.jit(together)(jax.random.key(0))
     monkeypatch.setattr(CraftClassic, "levels_at_once", 2)

@@ -144,9 +144,9 @@ def test_cows_wander_half_of_the_time(step):
 
 
 def test_mobs_move_one_after_another():
-    """The second cow can enter the cell that the first cow leaves in the same step.
+    """A cow can enter a cell that an earlier cow leaves in the same step.
 
-    The first cow cannot enter the cell that the second cow leaves.
+    It cannot enter a cell that a later cow leaves, because the later cow has not moved yet.
     """
     becomes("> . . C C .", A.NOOP, "> . C C . .", draws=quiet(passive_step=0))
     becomes("> . . C C .", A.NOOP, "> . . C . C", draws=quiet(passive_step=1))
@@ -258,7 +258,10 @@ def test_mobs_appear_with_their_chance(kind, chance, blocks, nearest):
 
 @appears
 def test_every_allowed_cell_has_its_number(kind, chance, blocks, nearest):
-    """A draw chooses an allowed cell by rank, row by row; the lowest draw chooses the last cell."""
+    """A uniform draw chooses one of the allowed cells, which are numbered row by row.
+
+    Low draws choose the last cells, high draws the first.
+    """
     columns = [4, 6, 8, 9]
     state = scene.scene(">", at=(0, 6))
     state = state.replace(map=state.map.at[10, jnp.array(columns)].set(SIGNS[blocks[0]]))
@@ -288,9 +291,10 @@ def test_quirk_a_new_mob_keeps_the_cooldown_of_its_slot():
 
 
 def test_quirk_a_full_role_marks_its_first_mob_again():
-    """When one of two cows on a cell leaves, the other cow loses its mark, see `Mob.marked`.
+    """When one of two cows on a cell leaves, the cow that stays loses its mark, see `Mob.marked`.
 
-    If the cows in all slots are alive, the first cow is marked again, see `spawn._filled`.
+    Here the first cow stays. If the cows in all slots are alive, it is marked again in the same
+    step, see `spawn._filled`.
     """
 
     def together(world):
@@ -312,10 +316,11 @@ def test_quirk_a_full_role_marks_its_first_mob_again():
 
 
 def test_quirk_no_other_role_appears_on_a_cell_marked_again():
-    """No zombie appears on a cow's cell, even if the cow has lost its mark and got it back.
+    """No zombie appears on the cell of a cow that has lost its mark and is marked again.
 
-    Two cows start on the only cell where a zombie could appear. One of them walks away, which
-    clears the mark of the other, but `spawn._filled` marks the first cow again.
+    Two cows start on the only cell where a zombie could appear. When one cow leaves, the cow that
+    stays loses its mark. All cow slots are alive, so `spawn._filled` marks the cow in the first
+    slot again, which is the cow that stays.
     """
 
     def crowded(world):

@@ -12,14 +12,15 @@ from jaxenvs.levels import LevelError
 
 STEPS = 60
 CLASSIC = "Craft-Classic-Ids-v0"
-# Worlds of the full game, with kits that start on other floors, and with stored light.
+# Environments besides CLASSIC: Classic with pixels, and the full game, also with kits that start on
+# other floors, and with pixels, for which the state stores the light.
 FULL = (
     ("Craft-Classic-Pixels-v0", {}),
     ("Craft-Ids-v0", {}),
     ("Craft-Ids-v0", {"kit": 8}),
     ("Craft-Pixels-v0", {"kit": 4}),
 )
-# A map of grass with trees in a corner, and a state in it.
+# Text of a map of grass with two columns of trees, and text of a state on this map.
 GRASS = "legend: . grass\nlegend: T tree\ngrid:\n" + "\n".join(["TT" + "." * 62] * 64)
 STATE = "time: 7\nplayer: row 3, column 5, facing up\nvitals: health 4\n" + GRASS
 
@@ -54,7 +55,7 @@ def assert_same(a, b):
 
 
 def check(env, found):
-    """Check that a text of each state is read as this state, and written as the same text."""
+    """Check that each state is equal to the state read from its text, and has the same text."""
     for state in found:
         text = levels.write(env, state)
         back = levels.read(env, text)

@@ -105,7 +105,7 @@ def test_chances_of_mobs(world, env, odds):
 
 @pytest.mark.parametrize("env", [ENV, CLASSIC])
 def test_rewards(world, env):
-    """Fused, the reward of an achievement and 10 lost points of health is -1.5e-8 instead of 0."""
+    """With fusion, an achievement and 10 lost points of health would give -1.5e-8 instead of 0."""
     # Change of health: a whole number of points in Classic, any number in the full game.
     gained = types(range(21)) - 10
     if env.rules.is_full:

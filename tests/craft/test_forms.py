@@ -1,6 +1,6 @@
-"""Tests of code that has one version for CPUs and one for GPUs: results have the same bits.
+"""Tests that the CPU version and the GPU version of a function give results with the same bits.
 
-The tests compare observations, packed states and worlds.
+The results are observations, packed states and worlds.
 """
 
 import importlib

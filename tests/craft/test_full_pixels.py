@@ -84,7 +84,10 @@ def over(below, standing=0, flying=0):
 
 
 def distinct(sheet, least=0.5):
-    """Assert that any two sprites differ by more than `least` on average, in bytes (0 to 255)."""
+    """Assert that all pairs of sprites differ, by more than `least` on average over their bytes.
+
+    The values of bytes are 0 to 255.
+    """
     flat = sheet.reshape(len(sheet), -1).astype(np.int16)
     for i, one in enumerate(flat[1:], 1):
         difference = np.abs(flat[:i] - one).mean(axis=1)

@@ -1,7 +1,7 @@
-"""Tests a recorded win of the full game with craftax's params, from one reset to the end.
+"""Tests of a recorded game that wins the full game, with craftax's params and a single reset.
 
-`quest_player.py` played the game, in a world without graves near the necromancer, so that no mobs
-appear around the necromancer.
+`quest_player.py` played the game. Its world has no graves near the necromancer, so no mobs appear
+around the necromancer.
 """
 
 import functools

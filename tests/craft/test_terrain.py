@@ -95,7 +95,7 @@ def test_blocks_are_as_many_as_in_the_packages_worlds_for_long():
 @jax.jit
 @jax.vmap
 def reached(map):
-    """Return, for each block in GOALS, whether the player can walk to a cell next to one."""
+    """Return, for each block in GOALS, whether the player can walk to a cell beside this block."""
     free = jnp.isin(map, jnp.array(WALKABLE, map.dtype))
 
     def grown(cells):

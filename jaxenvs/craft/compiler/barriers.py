@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 
 def materialised(tree: T) -> T:
-    """Return the pytree of arrays unchanged; on a GPU, XLA computes it before its consumers.
+    """Return the pytree unchanged; on a GPU, XLA stores its arrays before their consumers run.
 
-    The threads of the next kernel then read the values instead of computing them again. On a CPU,
-    use `once` instead, because there XLA removes this barrier before it fuses operations.
+    Kernels that use the arrays then read the values instead of computing them again. On a CPU, use
+    `once` instead, because there XLA removes this barrier before it fuses operations.
     """
     return jax.lax.optimization_barrier(tree)
 
 
 def unknown(tree: T) -> T:
-    """Return a pytree of constants unchanged; XLA does not know their values when it compiles."""
+    """Return a pytree of constants unchanged, but hide their values from XLA's compiler."""
     return jax.lax.optimization_barrier(tree)

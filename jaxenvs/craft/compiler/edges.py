@@ -23,17 +23,17 @@ from .once import held, once
 
 
 def settle(name: str) -> Rule:
-    """Return an edge, after which XLA on a CPU does not recompute the field `name` of `Moment`.
+    """Return an edge (a barrier after a stage) for the field `name` of `Moment`.
 
-    An edge is a barrier that runs after a stage of the step.
+    After this edge, XLA on a CPU does not compute the field again.
     """
     return lambda moment: moment._replace(**{name: once(getattr(moment, name))})
 
 
 def hold(*names: str) -> Rule:
-    """Return an edge, after which XLA on a CPU does not recompute the fields `names` of `World`.
+    """Return an edge (a barrier after a stage) for the fields `names` of `World`.
 
-    An edge is a barrier that runs after a stage of the step.
+    After this edge, XLA on a CPU does not compute these fields again.
     """
 
     def edge(moment: Moment) -> Moment:
@@ -46,8 +46,8 @@ def hold(*names: str) -> Rule:
 def repack(moment: Moment) -> Moment:
     """Pack the world into words and unpack it again, so that XLA computes the values only once.
 
-    This edge does the same with the writes of the step that are not yet in the map, and with the
-    values from which later stages compute more writes.
+    Also pack and unpack the pending writes to the map, the position of the cell ahead, `torch` and
+    the action. Later stages compute more writes from these values.
     """
     front, writes = moment.front, moment.ground.writes
     ahead = (front.row + 1, 8), (front.column + 1, 8), (moment.torch, 1), (moment.action, 8)
@@ -68,10 +68,10 @@ def repack(moment: Moment) -> Moment:
 def _repacked(
     rules: Rules, world: World, more: Sequence[Array]
 ) -> tuple[World, Known, list[Int32[Array, ""]]]:
-    """Pack a world and unpack it again, so that XLA computes its words only once.
+    """Pack a world and unpack it again; on CPUs and GPUs, XLA computes its words only once.
 
-    Return the world, its words for `words_of`, and the int32 scalars `more`, which XLA then also
-    computes only once. Unlike `once`, this function has the effect on GPUs too.
+    Return the world, its words as a `Known` (for `words_of`), and the int32 scalars `more`, which
+    XLA also computes only once.
     """
     # The packed words already contain the player's row, column and floor. Pass these also as
     # separate scalars, because some kernels need only one of them.

@@ -12,22 +12,22 @@ from ...core.bits import kept
 from ...core.settle import settled
 from ..packing import Field, read, stored, value_of, written
 
-# Returns a pytree of arrays unchanged. On a CPU, XLA then stores the arrays in memory; otherwise it
-# could compute them again in each operation that uses them. On a GPU, `once` has no effect.
+# Return a pytree of arrays unchanged. On a CPU, XLA then stores the arrays in memory, instead of
+# computing them again in each operation that uses them. On a GPU, `once` has no effect.
 once = settled
 
 
 def once_joined(*values: Any, bits: Sequence[int] = ()) -> list[Array]:
     """Return several integers unchanged; on a CPU, XLA computes them only once.
 
-    The integers are packed into one word, to which `once` is applied, and then unpacked. `bits` has
-    the number of bits of each integer; by default each has one bit.
+    The integers are packed into one word, which passes through `once` and is unpacked again. `bits`
+    has the number of bits of each integer; by default, each integer has one bit.
     """
     return kept(*zip(values, bits or (1,) * len(values), strict=True))
 
 
 def held(fields: Sequence[Field], it: Any) -> Any:
-    """Return the NamedTuple `it`; on a CPU, XLA computes the fields `fields` of `it` only once.
+    """Return the NamedTuple `it` unchanged; on a CPU, XLA computes its fields `fields` only once.
 
     As in `once_joined`, the fields are packed into one word and unpacked again.
     """

@@ -66,9 +66,10 @@ QUIVER = changed(missiles.ARROW2, _diagonal)
 
 
 def _star(x: float, y: float, radius: float, waist: float) -> Shape:
-    """Return the shape of a star with four points around (x, y).
+    """Return the shape of a star whose four points are `radius` away from its centre (x, y).
 
-    Between two points, the star has a corner at the distance `waist` from both axes of the star.
+    Between two points, the star has an inner corner, at the distance `waist` from each of the two
+    axes of the star.
     """
     points = ((0, -radius), (waist, -waist), (radius, 0), (waist, waist))
     both = (*points, *((-across, -down) for across, down in points))

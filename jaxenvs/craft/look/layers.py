@@ -32,7 +32,7 @@ from .sprites import ASLEEP, LARGE, RIM
 STATUS_ROWS = 4
 MOST = 99  # highest number that is drawn on an icon; higher counts show this number
 ICON = 0.8  # side of an icon, as a fraction of its tile's side
-DIGIT = 0.56  # scale of the shapes of `icons.digit` in tiles of LARGE or more pixels
+DIGIT = 0.56  # scale of the digits of `icons.digit` in tiles of at least LARGE pixels
 SMALL_DIGITS = (  # digits 0 to 9 for small tiles, each 3 columns x 4 rows, listed row by row
     "111101101111",
     "010110010111",
@@ -100,21 +100,21 @@ PLACES = (
 class Numbers(NamedTuple):
     """Indices of the full game's sprites in the arrays that `grounds` and `overlays` return.
 
-    A ground is a block with its item, or an icon of the inventory. An overlay is drawn above it: a
-    creature (the player or a mob) with a projectile, or a number. The index in `overlays` of a
-    creature with a projectile is the creature's number, times `flights`, plus the projectile's
-    number. The number 0 stands for no creature, and for no projectile.
+    A ground is a block with its item, or an icon of the inventory. An overlay is drawn above a
+    ground: a creature (the player or a mob) with a projectile, or a number. Creatures and
+    projectiles are numbered from 1, and 0 stands for none. The index in `overlays` of a creature
+    with a projectile is the creature's number times `flights`, plus the projectile's number.
     """
 
     blank: int  # index, in `grounds`, of the sprite of an empty inventory cell
     # For each entry of PLACES, index in `grounds` of the icon for the count 0.
     # The icons for the counts 1, 2 and so on follow it.
     icons: tuple[int, ...]
-    # Number that stands for each mob in the index of an overlay, by the mob's name.
-    # The player's numbers, such as PLAYER, are in the module `sprites`.
+    # Number of each mob, by the mob's name, from which the index of an overlay is computed. The
+    # player's numbers, such as PLAYER, are in the module `sprites`.
     standing: dict[str, int]
-    # Number that stands for each projectile flying left, by the projectile's name.
-    # Add 1 if it flies right, 2 if up, 3 if down.
+    # Number of each projectile flying left, by the projectile's name, from which the index of an
+    # overlay is computed. Add 1 if the projectile flies right, 2 if up, 3 if down.
     flying: dict[str, int]
     flights: int
     digits: int  # index, in `overlays`, of the sprite of the number 0; the numbers 1 to MOST follow
@@ -211,7 +211,7 @@ def _number(number: int, size: int) -> tuple[Layer, ...]:
 # Cached, because all two-digit numbers share the same ten digit shapes.
 @functools.lru_cache(maxsize=64)
 def _digit(number: int, place: int, grow: float, colour: RGB) -> Layer:
-    """Return the drawing of a digit: place 0 is the tile's lower right corner, 1 is left of it."""
+    """Return the drawing of one digit of a number; `place` 0 is the last digit, 1 the first."""
     left = 1 - DIGIT * (1 + 4 / 7 * place)
     return Layer(shrunk(digit(number, grow), DIGIT, left, 1 - DIGIT), colour)
 

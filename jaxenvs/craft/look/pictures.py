@@ -120,11 +120,10 @@ def _noise(size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=4)
 def _rows(rules: Rules, size: int) -> np.ndarray:
-    """Return the pixels of all sprites in all shades, uint8 (sprites * size, size * 3).
+    """Return the pixel rows of all sprites in all shades, uint8 (sprites * size, size * 3).
 
-    Each row of the array is one row of pixels of a sprite. First comes every sprite of the view in
-    every shade: a block alone, or a pair of a block and a mob, projectile or player on it. The
-    blank tile and the icons of the inventory follow.
+    First come the sprites of the view, each in every shade: blocks alone, and blocks with a mob, a
+    projectile or the player. The blank tile and the icons of the inventory follow, in one shade.
     """
     sheet, blank = atlas(rules, size).astype(np.int32), numbers(rules).blank
     seen, things = sheet[:blank], sheet[blank:]
@@ -145,8 +144,8 @@ def gathered(
 ) -> UInt8[Array, "rows size columns pixels"]:
     """Return the pixels of a picture whose cells show the sprites with the indices `shown`.
 
-    `rows_of_pixels` has the rows of pixels of all sprites, one sprite after another, (sprites *
-    size, size * 3). The result has one row of `size` * 3 bytes for each row of pixels of each cell.
+    `rows_of_pixels` (sprites * size, size * 3) has the pixel rows of one sprite after another.
+    Entry [row, i, column] of the result is the i-th pixel row of the cell (row, column).
     """
     line = np.arange(size, dtype=np.int32)[None, :, None]
     # The indices are unsigned.
@@ -158,10 +157,10 @@ def gathered(
 def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UInt8[Array, "..."]:
     """Return `draw(*given)`, a uint8 array of the given shape, without fusing it with later code.
 
-    XLA on a CPU would fuse `draw` with the reshape after it and write a picture pixel by pixel,
-    which takes four times as long. So `draw` is a branch of a `cond`. The result of a `cond` keeps
-    its shape, and XLA writes whole rows of a tile. The other branch is never taken, but the
-    compiler cannot know this. On other platforms, `draw` is called directly.
+    On a CPU, XLA would fuse `draw` with the reshape after it and write the picture pixel by pixel,
+    which takes four times as long. Therefore `draw` is a branch of a `cond`, which XLA does not
+    fuse, so that it writes whole rows of a tile. The other branch is never taken, but the compiler
+    cannot know this. On other platforms, `draw` is called directly.
     """
 
     def branch(*given: Any) -> Array:
@@ -175,8 +174,8 @@ def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UI
 def _zero(given: Any) -> UInt8[Array, ""]:
     """Return a zero that JAX treats as computed from the inputs `given`.
 
-    `apart` needs it for the branch that is never taken. Both branches of a `cond` must have the
-    same shape, and a zero that depends on the inputs gets a batch axis under `vmap`, as the result
-    of `draw` does.
+    In `apart`, the branch of the `cond` that is never taken returns this zero. Both branches must
+    have the same shape, also under `vmap`: there, a zero that depends on the inputs gets a batch
+    axis, as the result of `draw` does.
     """
     return (jax.tree.leaves(given)[0].reshape(-1)[0] * 0).astype(jnp.uint8)

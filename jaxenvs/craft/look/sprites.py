@@ -86,12 +86,11 @@ def _overlays(rules: Rules) -> tuple[tuple[tuple[Layer, ...], ...], dict[str, in
 
 
 def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
-    """Return all pairs of a block and the number of an overlay that can be above this block.
+    """Return the pairs (block, number of an overlay) that have a sprite.
 
-    An overlay shows the player, a mob or a projectile.
-
-    A mob can be on blocks that it can enter. The player can also be on OUT_OF_BOUNDS: Craftax's
-    quirk in Classic lets the player walk off the map and die there, see `player.move`.
+    An overlay is the player, a mob or a projectile above the block. Only pairs that can occur have
+    a sprite. The player can also be on OUT_OF_BOUNDS, because in Classic the player can walk off
+    the map and die there, a quirk of Craftax, see `player.move`.
     """
     players = range(PLAYER, ASLEEP + 1)
     flying = [overlays[row.name] + way for row in rules.projectiles for way in range(4)]
@@ -108,8 +107,8 @@ def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
 
 
 def _placed(rules: Rules, pairs: tuple[tuple[Block, int], ...], overlays: int) -> np.ndarray:
-    # The rules never produce some pairs of block and overlay, but a hand-made state may.
-    # For such a pair, use the sprite that shows the overlay above a path.
+    # Pairs that the rules never produce have no sprite, but may occur in a hand-made state. Such a
+    # pair is shown by the sprite of its overlay above a path.
     first = {pair: len(rules.blocks) + i for i, pair in enumerate(pairs)}
     placed = np.arange(len(rules.blocks), dtype=np.int32)[:, None].repeat(overlays, axis=1)
     for cell, overlay in np.ndindex(placed.shape):

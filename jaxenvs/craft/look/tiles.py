@@ -64,11 +64,11 @@ def flying(
     first: Mapping[str, int],
     shown: Int32[Array, "rows columns"],
 ) -> Int32[Array, "rows columns"]:
-    """Return `shown`, after adding the projectiles that are on cells of the view.
+    """Return the numbers `shown` of the view's cells, changed where a projectile is.
 
-    The value of a cell with a projectile becomes the projectile's number; other cells keep their
-    value in `shown`. `first` has the number of each projectile flying left, by name. The next three
-    numbers stand for the projectile flying right, up and down.
+    A cell with a projectile gets the projectile's number, which depends on its type and direction.
+    `first` has the number of each projectile flying left, by name. The next three numbers stand for
+    the projectile flying right, up and down.
     """
     types = [first[row.name] for row in rules.projectiles]
     for slot in slots:
