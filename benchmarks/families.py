@@ -92,10 +92,10 @@ def _stepper(env_id: str, batch: int) -> Loop:
 
 
 def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
-    """Return a function that draws `TRIPS` batches of candidate levels, and its initial argument.
+    """Return a function that draws `TRIPS` batches of candidate levels, and its second argument.
 
-    The function returns the initial states of the last batch and the number of accepted candidates.
-    Its initial argument is a batch of states that are all zeros.
+    The function's arguments are a key and a batch of states that are all zeros. It returns the
+    initial states of the last batch and the number of accepted candidates.
     """
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.checked_params(None, "world_cost")
@@ -120,7 +120,7 @@ def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
     """Call `run` REPEATS times; return the CPU seconds of the fastest call, and a result.
 
     The result is the first value that the last call returned, such as the final states. CPU seconds
-    are summed over all threads. The first run, which compiles, does not count.
+    are summed over all threads. An extra call before the others compiles and is not timed.
     """
     run = jax.jit(run)
     last, _ = jax.block_until_ready(run(jax.random.key(0), start))

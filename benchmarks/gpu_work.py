@@ -82,7 +82,7 @@ def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None 
     return finish(jax.jit(function, in_shardings=whole, donate_argnums=donate).trace(*shapes))
 
 
-# Cached, because every new description has new device objects, and JAX treats new objects as
+# Cache the mesh: a new description would have new device objects, which JAX would treat as
 # different devices.
 @functools.cache
 def described(count: int, axis: str) -> Mesh:
@@ -141,9 +141,9 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
     """Compile a rollout and count the work of one step; return the record and the HLO.
 
     Launches and predicted times (microseconds) refer to a step of the whole batch; bytes are
-    divided by the number of environments. `kernels` and `model_us` count a loop as one launch if
-    its number of iterations is unknown; `kernels_per_trip` and `model_us_per_trip` are the
-    additional cost of each iteration of such loops.
+    divided by the number of environments. In `kernels` and `model_us`, a loop whose number of
+    iterations is unknown counts as one launch. `kernels_per_trip` and `model_us_per_trip` are the
+    work of one iteration of all such loops.
     """
     start = time.perf_counter()
     text = compile_rollout(contestant, here=here)

@@ -59,7 +59,8 @@ class Setting:
     hidden: tuple[int, ...] = (64, 64)
     warm_up: int = 1_000
     num_envs: int = 1
-    rollout_steps: int = 1  # iterations (a step of all environments) between two updates
+    # Iterations between two updates; in an iteration all environments make a step.
+    rollout_steps: int = 1
     gradient_steps: int = 1  # gradient steps per update
     # Environment steps between two updates of the target network (DQN and QR-DQN only).
     target_steps: int = 0

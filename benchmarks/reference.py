@@ -89,9 +89,9 @@ def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespa
 
 
 def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) -> bool:
-    """Return whether an id has runs, all of them are plain PPO, and none of them has learned.
+    """Return whether all runs of an id are plain PPO and none has learned.
 
-    Runs that changed the task do not count.
+    Runs that changed the task do not count. If no other run exists, the result is False.
     """
     same = [run for run in runs if is_same_task(run)]
     return bool(same) and not any(not is_plain(run) or is_learned(run, random) for run in same)
@@ -286,7 +286,7 @@ def _of_any_seed(record: dict[str, Any]) -> str:
 
 
 def _mean_return(records: list[dict[str, Any]], run: dict[str, Any]) -> float | None:
-    """Return the mean return over a run's seeds; None for DAVI and world models (no return)."""
+    """Return the mean return over a run's seeds; None for DAVI and world models, without return."""
     found: list[float] = []
     for row in records:
         if _of_any_seed(row) == _of_any_seed(run):

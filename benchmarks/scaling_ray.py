@@ -97,8 +97,8 @@ def wait_for(
 ) -> None:
     """Wait until `ready()` is true; raise `RuntimeError` if the run ends or `seconds` pass first.
 
-    The error shows the run's output. If another thread reads the output, the thread appends lines
-    to `printed`; otherwise the output is read from the process's pipe.
+    The error message has the run's output: the lines in `printed`, if another thread appends them
+    there, else the content of the process's pipe.
     """
     limit = time.monotonic() + seconds
     while not ready():

@@ -67,9 +67,9 @@ WIDE = {"s64", "u64", "f64"}  # types whose operations cost twice as much
 
 
 class Lanes(NamedTuple):
-    """Request for the value of an instruction: each sampled lane needs it at one index.
+    """Request for the value of an instruction: each sampled lane needs the value at one index.
 
-    A loop may repeat the request; `trips` is the number of times that the lanes make it.
+    `trips` is the number of times that the lanes make the request, for example in a loop.
     """
 
     at: np.ndarray  # index of the element that each lane reads, int64 (rank, lanes)
@@ -92,9 +92,10 @@ class Work:
     loads: float = 0.0  # number of load instructions
     lines: float = 0.0  # number of 128-byte cache lines that each load reads, summed over loads
     branches: float = 0.0  # number of branches: operands of concatenations that the warp reads
-    # Distinct sectors that the sampled warps read, for each operand of the fusion by its index.
+    # Index of an operand of the fusion -> distinct sectors of the operand that sampled warps read.
     touched: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
-    # Distinct pairs (sector, group of warps that reads it), encoded as integers, for each operand.
+    # Index of an operand of the fusion -> distinct pairs (sector, group of warps that reads the
+    # sector), encoded as integers.
     pairs: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
@@ -111,7 +112,7 @@ class Walk:
         self.pending: dict[str, dict[bytes, Lanes]] = {}
         self.divided: set[tuple] = set()
         self.values = indices.Values(fused)
-        # Names of instructions whose requests are not followed, because other lanes compute them.
+        # Names of instructions at which requests end, because other lanes compute the values.
         self.skipped = frozenset(skipped)
 
     def read(self, name: str, lanes: Lanes) -> None:
@@ -130,11 +131,10 @@ class Walk:
         return float(lanes.active.reshape(self.warps, -1).any(1).mean()) * lanes.trips
 
     def divide(self, shape: str, other: str, lanes: Lanes) -> None:
-        """Count the machine instructions that convert indices of one array shape to another.
+        """Count the machine instructions that convert the lanes' indices to another array shape.
 
-        The lanes' indices of shape `other` become indices of `shape`.
-
-        A repeated conversion of the same indices counts only once.
+        The indices are of shape `other` and are converted to indices of `shape`. A repeated
+        conversion of the same indices counts only once.
         """
         key = indices.dims(shape), indices.dims(other), lanes.key
         if key not in self.divided:
@@ -145,8 +145,8 @@ class Walk:
     def run(self) -> Work:
         """Follow all requests back to the parameters; return the work of an average warp.
 
-        Visits instructions in reverse order, from users to operands. So when an instruction is
-        visited, all requests for its value have been made.
+        Instructions are visited in reverse order, users before operands. When an instruction is
+        visited, all requests for its value have therefore been made.
         """
         for instruction in reversed(self.fused.values()):
             asked = list(self.pending.pop(instruction.name, {}).values())
@@ -264,8 +264,9 @@ def _dynamic_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
 def _dynamic_update_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     """Request the operands of a dynamic-update-slice: the old array and the update.
 
-    The update is requested only by lanes whose index lies inside it. Inside a fusion the update is
-    not made in place. Its start index is known only at run time, and is taken to be 0.
+    All lanes request the old array, because the update is not made in place inside a fusion. Only
+    lanes whose index lies inside the update request the update. Its start index, which is known
+    only at run time, is taken to be 0.
     """
     walk.read(instruction.operands[0], lanes)
     update = walk.fused[instruction.operands[1]]

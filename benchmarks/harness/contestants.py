@@ -87,7 +87,7 @@ class Game(NamedTuple):
     actions: int | Box  # number of discrete actions, or the action space
     # Function that steps the game, called with one action or an array of `num_envs` actions.
     step: Callable[[Any], Any]
-    # Minimum number of steps in a timed run, so that the run contains a typical number of resets.
+    # Minimum number of steps in a timed run: enough for a typical number of resets.
     turn: int
 
 
@@ -157,10 +157,10 @@ def ours(
 
 
 def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
-    """Return the constructor argument that selects an observation, as a dictionary.
+    """Return the constructor argument `obs` as a dictionary, which is empty if none is needed.
 
-    Without `obs`, the result selects the image observation for grids, because other packages return
-    images too, and is empty for other environments.
+    If `obs` is None, select the image observation for grids, because other packages return images
+    too. Other environments need no argument then.
     """
     if obs is None and "image" in jaxenvs.make(env_id).observations:
         obs = "image"

@@ -50,7 +50,8 @@ class Device:
                 self.depth -= 1
 
     def _take(self, file: IO[str]) -> None:
-        # Windows lacks `fcntl`, but also runs jobs one at a time, so it never calls this method.
+        # Import `fcntl` only here, because Windows lacks it. On Windows this method is never
+        # called, because jobs run one at a time there.
         import fcntl
 
         self._waiting_since = time.monotonic()

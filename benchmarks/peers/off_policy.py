@@ -135,9 +135,9 @@ def result(runners: Any, metrics: list[dict[str, Any]]) -> tuple[float | None, A
 def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
     """Return the mean return of about the last `LAST` episodes; None if there are no episodes.
 
-    Both arrays have one entry per update or per environment step, in order of time: `episodes` has
-    the number of episodes that ended in it, `returns` the sum of their returns. Each entry counts
-    with all its episodes, so the mean may be over more than `LAST` episodes.
+    Both arrays have one entry per update or per environment step, in order of time. An entry of
+    `episodes` is the number of episodes that ended, and the entry of `returns` is the sum of their
+    returns. Only whole entries are used, so the mean may be over more than `LAST` episodes.
     """
     following = np.cumsum(episodes[::-1])[::-1]
     first = np.flatnonzero(following >= min(LAST, int(following[0])))[-1] if following[0] else 0

@@ -110,10 +110,10 @@ class Trainer(NamedTuple):
 
 
 def ours(setting: Setting, apart: bool = True) -> Trainer:
-    """Return this library's PPO; like `jaxenvs train`, each call makes a chunk of several updates.
+    """Return this library's PPO, which makes chunks of several updates, like `jaxenvs train`.
 
-    With `apart`, actor and critic are separate networks, as in the other libraries; without it,
-    they share layers, as by default in this library.
+    With `apart`, actor and critic are separate networks, as in the other libraries. Otherwise they
+    share layers, which is this library's default.
     """
     import jaxenvs
     from jaxenvs.baselines import registry
@@ -139,8 +139,8 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
 def chunk_of(setting: Setting) -> int:
     """Return the number of updates per call of the training program.
 
-    The result is the divisor of the total number of updates with which the number of environment
-    steps per call is closest to 30,000.
+    Of all divisors of the total number of updates, choose the one with which a call makes closest
+    to 30,000 environment steps.
     """
     updates = setting.steps // setting.batch
     fitting = [n for n in range(1, updates + 1) if updates % n == 0]

@@ -162,7 +162,7 @@ def _mean(numbers: Iterable[float | None]) -> float:
 def _along(most: int, marks: Iterable[int]) -> dict[str, Column]:
     """Return columns of a run's results, among them one for each number of steps in `marks`.
 
-    A column of `marks` shows the mean training return over seeds after that number of steps. Its
+    The column of a number of steps shows the mean training return over seeds after these steps. Its
     cell is empty if the run ended more than 1 % earlier. `most` is the highest possible return.
     """
 
@@ -290,7 +290,7 @@ of_rows(
 def passes(row: dict[str, Any], least: float, seed: int = 0) -> int | None:
     """Return the number of steps after which a seed's training return first is >= `least`.
 
-    The result is None if the return is always lower.
+    Return None if the training return never reaches `least`.
     """
     points = zip(row["curve"]["steps"], row["curve"]["returns"], strict=True)
     known = ((steps, found[seed]) for steps, found in points if found[seed] is not None)
@@ -382,8 +382,8 @@ def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
 def _first_at(row: dict[str, Any]) -> str:
     """Format when the seeds first reach a training return of -200: `FIRST to LAST (N seeds)`.
 
-    N seeds reach it; FIRST and LAST are the numbers of steps that the earliest and the latest of
-    these seeds need.
+    N is the number of seeds that reach -200. The first of these seeds needs FIRST steps, and the
+    last one LAST steps.
     """
     found = [passes(row, -200.0, seed) for seed in range(row["seeds"])]
     known = sorted(steps for steps in found if steps is not None)

@@ -17,10 +17,11 @@ PACKAGES = {"EnvPool": "envpool", "NAVIX": "navix", "XLand-MiniGrid": "xminigrid
 
 
 class Turns(NamedTuple):
-    """Rows of the contestants that were measured in turns on one id at one batch size, by name.
+    """Results of all contestants on one id at one batch size, which were measured in turns.
 
-    The row of another package has the package's name. This library's rows are named by reset
-    source, followed by the observation if it differs from the first row's observation.
+    `rows` maps names to rows. The row of another package has the package's name. A row of this
+    library is named by its reset source, followed by its observation if the first row has another
+    observation.
     """
 
     id: str
