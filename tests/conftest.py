@@ -30,8 +30,8 @@ if SHAPES_CHECKED:
     import jaxtyping
     from beartype import BeartypeConf, beartype
 
-    # Configure beartype to accept an int where a float is annotated (PEP 484). jaxtyping's import
-    # hook takes the type checker as "module.function", so make a module that contains it.
+    # Make beartype accept an int where a float is annotated (PEP 484). jaxtyping's import hook
+    # takes the name "module.function" of a type checker, so put this checker into a new module.
     checker = types.ModuleType("checker_of_types")
     checker.check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # type: ignore[attr-defined]
     sys.modules[checker.__name__] = checker
@@ -142,7 +142,7 @@ LONGEST = (
 
 
 def _cache_folder() -> Path:
-    """Return `.cache/jax` of the checkout, or a temporary folder if that is not writable."""
+    """Return `.cache/jax` of the checkout, or a temporary folder without a writable checkout."""
     root = Path(__file__).resolve().parent.parent
     if (root / "pyproject.toml").exists() and os.access(root, os.W_OK):
         return root / ".cache" / "jax"
@@ -172,10 +172,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _group(item: pytest.Item) -> str:
     """Return the name of a test's group.
 
-    By default this is the test's file. Files that share compiled programs have the same name in
-    their variable `GROUP`. If a test uses the fixture `compiled` with an id, the group is the
-    module of the id's environment class, so that the contract, golden trace and pictures of an id
-    share compiled programs.
+    If a test uses the fixture `compiled` with an id, the group is the module of the id's
+    environment class. So one worker compiles an id once for its contract, golden trace and
+    pictures. For other tests the group is the variable `GROUP` of the test's file, which files with
+    the same compiled programs share, or else the file itself.
     """
     params = item.callspec.params if hasattr(item, "callspec") else {}
     if "compiled" in getattr(item, "fixturenames", ()) and "id" in params:
@@ -190,7 +190,7 @@ def _turn(item: pytest.Item) -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Exempt the objects that exist after collection of the tests from garbage collection."""
+    """After collection of the tests, exempt all existing objects from garbage collection."""
     gc.collect()
     gc.freeze()
 

@@ -47,7 +47,7 @@ DIFFERENTIAL = (
     "Grid-RedBlueDoors-6x6-v0",  # doors that must be opened in order
 )
 # Ids whose golden traces are checked only with `full`, because other ids have the same kinds of
-# levels and instructions. Ids in `COMPARED` need no check by default either.
+# levels and instructions. The traces of ids in `COMPARED` are not checked by default either.
 GOLDEN_FULL = (
     "BabyAI-ActionObjDoor-v0",
     "BabyAI-BlockedUnlockPickup-v0",
@@ -86,8 +86,8 @@ GOLDEN_FULL = (
 COMPARED = {*DIFFERENTIAL, "Craft-Ids-v0"}
 GOLDEN = [id for id in FIRST if id not in {*COMPARED, *GOLDEN_FULL}]
 
-# Ids for the contract: one of each family, one with continuous actions, and two puzzles that differ
-# from their family's id: one with random steps, and one with dead ends and an action mask.
+# Ids for the contract: one of each family, a further one with continuous actions, a puzzle with
+# random steps, and a puzzle with dead ends and an action mask.
 CONTRACT = (
     *FAMILIES.values(),
     "Classic-MountainCarContinuous-v0",

@@ -71,8 +71,8 @@ def digest(subject):
 def test_results_are_the_same_with_x64_on(ids):
     """Compare two processes, because x64 must be enabled before anything is traced.
 
-    Both compile as users do. With the flags of the tests, which disable passes of XLA, x64 changes
-    the last bit of a reward of MiniGrid.
+    Both processes compile without the tests' XLA flags. These flags disable passes of XLA, and with
+    them x64 changes the last bit of a reward of MiniGrid.
     """
     assert _digests(ids, x64=True) == _digests(ids, x64=False)
 

@@ -35,8 +35,7 @@ ENVS, STEPS, LIMIT = (4, 7, 2) if ALONE else (256, 200, 60)
 SMALL = 1024  # leaves of the state with more numbers per environment are compared only at the end
 # Tolerances of one and two units in the last place. Division on a GPU is off by up to two.
 UNIT, QUOTIENT = Rounding(units=1), Rounding(units=2)
-# Rounding errors accumulate in physics; a pendulum near the top multiplies them by 10,000 in an
-# episode.
+# Rounding errors grow in physics: near the top, a pendulum multiplies them by 10,000 in an episode.
 PHYSICS = dict.fromkeys(("reset", "obs", "end"), Rounding(units=1, absolute=1e-5))
 # Prefix of an id -> outputs that the GPU may round differently, and by how much.
 ROUNDING = {

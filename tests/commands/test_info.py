@@ -151,9 +151,10 @@ def test_actions_have_the_environments_names():
 
 
 def test_references_of_random_play_are_of_registered_ids():
-    """Reference returns belong to registered ids.
+    """All ids with reference returns are registered.
 
-    A new id has none until `python -m jaxenvs.benchmarks.reference --ids ID` has run.
+    A new id has no reference return until `python -m jaxenvs.benchmarks.reference --ids ID` has
+    run.
     """
     random = reference()["random"]
     assert set(random) <= set(jaxenvs.registry.list())

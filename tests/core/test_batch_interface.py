@@ -59,7 +59,7 @@ def test_actions_of_another_length_are_reported_by_their_shape(actions, shape, a
 
 
 def test_states_are_written_and_read_by_flax_as_their_leaves():
-    """flax does not know this library's structs, so their leaves are serialised.
+    """flax cannot serialise this library's structs, so the list of their leaves is serialised.
 
     The documentation's page on other packages shows how.
     """

@@ -1,6 +1,6 @@
 """Test of `rounded`, which keeps XLA from fusing a product with a following addition.
 
-It runs in a process without the tests' XLA flags, because they disable fusion.
+The test runs in a process without the tests' XLA flags, because these flags disable fusion.
 """
 
 import os

@@ -117,10 +117,11 @@ LATE = [pytest.param(ids, id=ids[0], marks=pytest.mark.slow) for ids in CLASSES.
 
 @pytest.mark.parametrize("ids", [ONE, *LATE])
 def test_shard_map_over_eight_devices_changes_nothing(ids):
-    """Run the ids of a class in one process, in which JAX starts with eight devices.
+    """A batch divided among eight devices plays the same as on one device.
 
-    The process does not set the tests' XLA flags. Batches of 16 and of 2 are two programs, and with
-    the flags these may differ in the last bit of a reward.
+    The ids of a class run in one process with eight devices and without the tests' XLA flags. With
+    these flags, the programs for batches of 16 and of 2 environments may differ in the last bit of
+    a reward.
     """
     assert on_eight(SCRIPT, *ids) == "equal"
 

@@ -108,7 +108,7 @@ class BothEnds(Walk):
     """Fault: terminates and truncates in the same step."""
 
     def step(self, key, state, action, params=None):
-        """Truncate where the task terminates."""
+        """Make a step; set truncated if the task terminates."""
         step = super().step(key, state, action, params)
         return step._replace(truncated=step.truncated | step.terminated)
 
@@ -262,14 +262,14 @@ class Prize(Walk):
 
 @pytest.mark.full
 def test_a_good_environment_passes():
-    """Also check a wrapper whose params contain the environment's params."""
+    """No check fails, although a wrapper's params contain the params of the environment."""
     wrapped = jaxenvs.wrappers.StickyAction(env=HalfLimit())
     done = testing.check_env(wrapped, steps=500)
     assert done == [*testing.CHECKS, "hostile_steps"]
 
 
 def test_spaces_hold_for_params_as_near_as_is_asked():
-    """The fuzzer checks spaces only if it varies params by at most `near`, by default 0."""
+    """The fuzzer checks the reward's range only if params vary by at most `near`, by default 0."""
     fuzzer = testing.Fuzzer(Prize(), rows=32, length=16, near=0.5)
     for variation, breaks in ((0.0, False), (0.5, True), (1.0, False)):
         found = fuzzer.play(jax.random.key(0), 0.5, variation)

@@ -85,7 +85,7 @@ def test_the_environment_and_the_fields_may_be_given_by_position():
 
 
 def test_every_public_member_is_forwarded():
-    """A new member of `Env` is forwarded by `Wrapper`, or computed from forwarded ones."""
+    """`Wrapper` forwards each public member of `Env`, or computes it from forwarded members."""
     forwarded = {name for name in vars(wrappers.Wrapper) if name[0] != "_"}
     assert not COMPUTED & forwarded, "both"
     assert public(Env).keys() - COMPUTED - forwarded == set()
