@@ -92,10 +92,10 @@ def _stepper(env_id: str, batch: int) -> Loop:
 
 
 def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
-    """Return a function that draws `TRIPS` batches of candidate levels, and its second argument.
+    """Return a function that draws `TRIPS` batches of candidate levels, and an argument for it.
 
-    The function's arguments are a key and a batch of states that are all zeros. It returns the
-    initial states of the last batch and the number of accepted candidates.
+    The function is called with a random key and this argument, a batch of states that are all
+    zeros. It returns the initial states of the last batch and the number of accepted candidates.
     """
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.checked_params(None, "world_cost")

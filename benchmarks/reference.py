@@ -270,7 +270,7 @@ def _row(option: str, title: str, records: list[dict[str, Any]]) -> dict[str, An
 
 
 def _largest(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the run with the most seeds; among equals, the run with the most steps.
+    """Return the run with the most seeds; if several runs have equally many, the longest of them.
 
     Records whose commands differ only in the seed are combined into one run.
     """

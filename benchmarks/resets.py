@@ -58,16 +58,16 @@ def trips(done: np.ndarray, chunk: int) -> np.ndarray:
 def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -> Contestant:
     """Return a batch of this library's environments with the time limit `limit` (0: no limit).
 
-    The step counters of the environments start at values spread evenly from 0 to the limit, so that
-    their episodes end in different steps. In place of the observation, a step returns a pair
-    (observation, done).
+    The environments' step counters start at values spread evenly from 0 to the limit, so that their
+    episodes end in different steps. A step returns a pair (observation, done) in place of the
+    observation.
     """
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.default_params.replace(max_steps_in_episode=limit or NEVER)
     batch = contestants.ours(env_id, num_envs, source, params, chunk=chunk)
     clocks = jnp.arange(num_envs, dtype=jnp.int32) % max(limit, 1)
-    # Shuffle the counters. Otherwise the environments that end in the same step would often belong
-    # to the same lane (see `trips`) and would be reset one after another.
+    # Shuffle the counters. Otherwise many environments that end in the same step would belong to
+    # the same lane (see `trips`), which resets them one after another.
     clocks = jax.random.permutation(jax.random.key(0), clocks)
 
     def reset(key: Array) -> Any:

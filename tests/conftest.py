@@ -23,8 +23,8 @@ os.environ["JAXENVS_CACHE"] = "off"  # commands in tests must not write to the h
 import jax
 import pytest
 
-# beartype may be missing where an installed wheel is tested. Then shapes are not checked, and the
-# header of the test run says so.
+# Shapes are checked only if beartype is installed. It may be missing where an installed wheel is
+# tested; the header of the test run then says that shapes are not checked.
 SHAPES_CHECKED = importlib.util.find_spec("beartype") is not None
 if SHAPES_CHECKED:
     import jaxtyping
@@ -82,8 +82,8 @@ from jaxenvs import testing  # noqa: E402
 MOST_MAPS = 45_000
 # Number of tests between two counts of the mappings; one test adds at most a thousand.
 TESTS_BETWEEN = 10
-# Thresholds of Python's garbage collector. With the default thresholds it often scans everything
-# that JAX has traced, which takes a tenth of the tests' time.
+# Thresholds of Python's garbage collector. With the default thresholds, the collector would often
+# scan everything that JAX has traced, which takes a tenth of the tests' time.
 GARBAGE = (100_000, 20, 50)
 TESTS_DONE = pytest.StashKey[Iterator[int]]()
 # The slowest test files, sorted by their core-seconds. They start first, so that all workers finish
@@ -142,7 +142,7 @@ LONGEST = (
 
 
 def _cache_folder() -> Path:
-    """Return `.cache/jax` of the checkout, or a temporary folder without a writable checkout."""
+    """Return `.cache/jax` in a writable checkout, otherwise a folder for temporary files."""
     root = Path(__file__).resolve().parent.parent
     if (root / "pyproject.toml").exists() and os.access(root, os.W_OK):
         return root / ".cache" / "jax"
@@ -174,8 +174,8 @@ def _group(item: pytest.Item) -> str:
 
     If a test uses the fixture `compiled` with an id, the group is the module of the id's
     environment class. So one worker compiles an id once for its contract, golden trace and
-    pictures. For other tests the group is the variable `GROUP` of the test's file, which files with
-    the same compiled programs share, or else the file itself.
+    pictures. The group of any other test is the variable `GROUP` of its file or, without this
+    variable, the file. Files that share compiled programs have the same `GROUP`.
     """
     params = item.callspec.params if hasattr(item, "callspec") else {}
     if "compiled" in getattr(item, "fixturenames", ()) and "id" in params:

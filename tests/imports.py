@@ -60,7 +60,8 @@ def _full_names(module: str, name: str) -> list[str]:
         return []
     if level := len(name) - len(rest):
         return [".".join([*module.split(".")[:-level], rest]), f"jaxenvs.baselines.{rest}"]
-    # The string "jaxenvs.baselines" imports nothing: relative names are resolved from this package.
+    # The string "jaxenvs.baselines" does not count: it is the package from which relative names are
+    # resolved.
     return [name] if name.startswith("jaxenvs.") and name != "jaxenvs.baselines" else []
 
 

@@ -148,7 +148,7 @@ def test_the_arrows_test_sees_a_forbidden_import(module: str, code: str, target:
 KNOWN = {"Env", "Wrapper", "Puzzle"}
 # Any module may import `Puzzle`, because a search tests for it.
 SHARED = ("jaxenvs.puzzles.puzzle",)
-# Benchmark or command for one family only -> this family, which it may import.
+# Module of a benchmark or command for a single family -> the family, which it may import.
 ABOUT = {
     "jaxenvs.benchmarks.puzzlescript": "jaxenvs.puzzlescript",
     "jaxenvs.benchmarks.rule_worlds": "jaxenvs.xland",

@@ -44,7 +44,7 @@ AT_ONCE, CORES = 4, 4
 
 
 class Task(NamedTuple):
-    """A job to run, its result file, and its result from an earlier run (None without one)."""
+    """A job to run, its result file, and the result of an earlier run, if there is one."""
 
     job: Job
     file: Path

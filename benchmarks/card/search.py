@@ -101,10 +101,10 @@ def _passes(
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """Search in passes; return the cost of each level (inf if unsolved), and a dict of totals.
 
-    A pass searches the levels that are unsolved because the table of nodes was full in the previous
-    pass. In place of each solved level, it searches the goal board, so that array shapes stay the
-    same and one compiled program serves all passes. Stop when all levels are solved, when a pass
-    solves none, or after MANY nodes.
+    A pass searches all levels that are not solved yet. A level stays unsolved if the table of nodes
+    becomes full. In place of each solved level, a pass searches the goal board, so that array
+    shapes stay the same and one compiled program serves all passes. Stop when all levels are
+    solved, when a pass solves none, or after MANY nodes.
 
     The totals are the numbers of nodes, expanded nodes and passes, and the time of all passes.
     """

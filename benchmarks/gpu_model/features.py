@@ -41,7 +41,7 @@ SHORT_ROWS = (8, 16, 32, 64)  # row lengths for which a thread reads four elemen
 CODE = 400
 BURST = 64  # number of bytes that one access to device memory transfers
 L1 = 1 << 16  # size in bytes of the largest array that fits into the L1 cache
-# A concatenation whose last axis has at most this size is assumed to be the index vector of a
+# Largest size of the last axis with which a concatenation is assumed to be the index vector of a
 # gather. A larger concatenation is assumed to be data.
 VECTORS = 4
 
@@ -54,8 +54,8 @@ class Features(NamedTuple):
     If all numbers have their default 0, the predicted time is `Coefficients.floor`.
     """
 
-    # Emitter, the part of XLA's compiler that generated the kernel: loop, reduce, transpose,
-    # scatter or concatenate. `memory` stands for a copy, a sort or a library call.
+    # Emitter: the part of XLA's compiler that generated the kernel (loop, reduce, transpose,
+    # scatter or concatenate), or `memory` for a copy, a sort or a library call.
     kind: str
     warps: float = 0.0  # number of warps of the launch
     blocks: float = 0.0  # number of thread blocks of the launch
@@ -164,8 +164,8 @@ def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
 def _read(walk: Walk, wanted: Sequence[hlo.Instruction], grid: Grid, unroll: int = 1) -> None:
     """Add requests to `walk`: each lane computes `unroll` neighbouring elements of `wanted`.
 
-    If the code is short, the compiler unrolls the loop over a lane's elements. A value that several
-    elements need is then requested once, otherwise once for each element.
+    If the code is short, the compiler unrolls the loop over a lane's elements. In this case a value
+    that several elements need is requested once, otherwise once for each element.
     """
     shared = 1
     if unroll > 1:

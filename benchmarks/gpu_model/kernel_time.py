@@ -51,7 +51,7 @@ class Coefficients(NamedTuple):
     sector: float = 3.788e-06  # cost of storing a 32-byte sector, us
     near_byte: float = 1.584e-07  # cost of reading or writing a byte, us
     far_byte: float = 1.251e-07  # extra cost of each byte that exceeds the size of the L2 cache, us
-    # First latencies in one warp (us), then parameters for how well other warps hide them.
+    # The next fields are latencies in one warp, and parameters for how well other warps hide them.
     step: float = 0.00107  # latency of an issue slot, us
     wait: float = 0.01691  # latency of a load, us
     chain: float = 0.09133  # latency of a load that needs the value of another load, us

@@ -49,8 +49,8 @@ COSTS = {
     "sign": 3.0,
     "popcnt": 2.0,
     "count-leading-zeros": 2.0,
-    # Cost of the instructions that clamp the start index to the bounds of the array. It does not
-    # include the address of the load, which costs `ADDRESS` in addition.
+    # Cost of clamping the start index to the bounds of the array. Computing the address of the load
+    # costs `ADDRESS` in addition.
     "gather": 4.0,
     "dynamic-slice": 4.0,
     "pad": 3.0,

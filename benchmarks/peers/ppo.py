@@ -170,7 +170,7 @@ def two_networks(env: Any) -> Any:
 def purejaxrl(setting: Setting, path: Path) -> Trainer:
     """Return PureJaxRL's `ppo.py`, imported from a clone.
 
-    If the clone contains gymnax, that copy is used instead of an installed one.
+    If the clone contains a copy of gymnax, import this copy and not an installed gymnax.
     """
     if not (path / "purejaxrl" / "ppo.py").is_file():
         raise LookupError(f"{path} has no purejaxrl/ppo.py; clone luchris429/purejaxrl there")

@@ -101,7 +101,7 @@ def factor(ours: str, other: str, spent: str = "seconds") -> Column:
 def lead(group: Turns, name: str, others: Iterable[str]) -> float | None:
     """Return how many times faster row `name` is than the fastest of the rows `others`.
 
-    The result is None if the group has none of these rows.
+    Return None if the group has no measured row of `others`.
     """
     ours = group.rows[name]
     known = (faster(ours, group.rows[other]) for other in others if other in group.rows)

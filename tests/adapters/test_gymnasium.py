@@ -136,9 +136,9 @@ def test_a_pickled_episode_continues_identically():
 
 @pytest.mark.slow
 def test_gymnasium_may_fork_before_the_first_episode():
-    """A process can fork after an environment was made, as `AsyncVectorEnv` does.
+    """A process can fork after it has made an environment.
 
-    `AsyncVectorEnv` makes the environment to read its spaces.
+    `AsyncVectorEnv` makes one environment to read its spaces, and then forks.
     """
     code = """
 import gymnasium

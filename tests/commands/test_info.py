@@ -30,7 +30,7 @@ IDS = [
 ]
 
 
-# By default test only one class of each module, because its classes share state and observation.
+# By default, test one class of each module: the classes of a module share state and observation.
 MODULES = {kind.__module__: kind for kind in reversed(CLASSES)}
 PAGES = [
     pytest.param(

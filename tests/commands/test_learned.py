@@ -35,7 +35,7 @@ def run(mean: float, succeeded: int | None, episodes: int = 256, apart: tuple[st
         # P = 0.0015 is too large. The return is 4 standard errors higher, but is not tested,
         # because so few episodes succeed.
         (run(0.12, 9, episodes=64), SELDOM, False),
-        # 4 standard errors count if the number of successes is unknown
+        # 4 standard errors are enough if the number of successes is unknown
         (run(0.12, None, episodes=64), SELDOM, True),
         # A return 1.9 higher is not enough: three standard errors of the difference are 2.0.
         (run(21.9, None), SCORED, False),

@@ -262,7 +262,7 @@ class Prize(Walk):
 
 @pytest.mark.full
 def test_a_good_environment_passes():
-    """No check fails, although a wrapper's params contain the params of the environment."""
+    """A correct environment passes all checks in a wrapper whose params contain its params."""
     wrapped = jaxenvs.wrappers.StickyAction(env=HalfLimit())
     done = testing.check_env(wrapped, steps=500)
     assert done == [*testing.CHECKS, "hostile_steps"]
@@ -285,7 +285,7 @@ class SecretState(WalkState):
 
 
 class Secret(Walk):
-    """Fault: claims to be fully observed, but hides a number of the state."""
+    """Fault: `fully_observed` is True, but a number of the state is not observed."""
 
     fully_observed = True
 
@@ -342,7 +342,7 @@ class Foresight(Walk):
 
 
 class ForesightFromLevel(Foresight):
-    """Fault: the key is part of the level, and random outcomes are drawn from it."""
+    """Fault: the level contains a key, and the key determines the random outcomes of steps."""
 
     def draw_level(self, key, params):
         """Split the key, and return the words of one of the new keys."""

@@ -316,7 +316,7 @@ def test_the_space_of_stacked_discrete_observations():
 
 
 def test_levels_are_rejected_inside_a_wrapper_too():
-    """The environment rejects three quarters of all levels; its wrappers must reject the same."""
+    """A wrapped environment rejects the same levels as before: three quarters of all levels."""
     env = jaxenvs.make("BabyAI-GoToObjDoor-v0")
     outside = wrappers.EpisodeStatistics(env=wrappers.Flatten(env=env))
     keys = jax.random.split(KEY, 16)
