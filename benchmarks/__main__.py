@@ -24,8 +24,8 @@ def main(argv: list[str]) -> int:
     if not argv or argv[0].startswith("-"):
         print((__doc__ or "").strip())
         return 0 if argv else 2
-    # Python put this folder first on `sys.path`. Put the folder that contains `jaxenvs` there
-    # instead, so that the benchmarks are imported as `jaxenvs.benchmarks.*`.
+    # Replace the first entry of `sys.path`, where Python has put this folder, by the folder that
+    # contains `jaxenvs`. The benchmarks are then imported as `jaxenvs.benchmarks.*`.
     sys.path[:1] = [str(ROOT)]
     try:
         importlib.import_module("jaxenvs")

@@ -61,9 +61,9 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
 def world_cost(env_id: str, batch: int) -> dict[str, float]:
     """Return the time to step and the time to generate a level, measured on the CPU.
 
-    A candidate is a level that was drawn and that may be rejected. `candidates` is the mean number
-    of candidates that are drawn until one is accepted. `world_steps` is the time to get an accepted
-    level, divided by the time of a step. Other times are CPU nanoseconds per environment.
+    A candidate is a drawn level, which the environment may reject. `candidates` is the mean number
+    of candidates per accepted level. `world_steps` is the time to get an accepted level, divided by
+    the time of a step. `step_ns` and `candidate_ns` are CPU nanoseconds per environment.
     """
     with jax.default_device(jax.devices("cpu")[0]):
         draw, none = _drawer(env_id, batch)

@@ -72,10 +72,9 @@ def compile_here(function: Callable, shapes: Sequence[Any], donate: int | None =
 def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None = None) -> Compiled:
     """Return `function` compiled for arguments of these shapes and for an H200.
 
-    `donate` is the index of the argument whose memory the result may reuse. The H200 is a
-    description (see `described`), so the machine needs no GPU.
-
-    Raises `RuntimeError` if the CUDA plugin is missing.
+    The machine needs no GPU, because the H200 is only a description (see `described`). `donate` is
+    the index of the argument whose memory the result may reuse. Raises `RuntimeError` if the CUDA
+    plugin is missing.
     """
     mesh = described(1, "device")
     whole = (NamedSharding(mesh, PartitionSpec()),) * len(shapes)

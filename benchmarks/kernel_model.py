@@ -62,8 +62,9 @@ OUTLIER = 0.3
 # The larger a kernel's share of its program's time, the larger the kernel's weight in the fit.
 # Shares above this limit count as the limit.
 CAP = 0.15
-# Names of three predictions of a kernel's time: by a fit that leaves out the kernel's program, by a
-# fit that leaves out all programs of its family, and by an older model that was not fitted.
+# Names of three predictions of a kernel's time. `model` is by a fit without the kernel's program,
+# `model_family` by a fit without all programs of the kernel's family, and `old` by an older model
+# that was not fitted.
 MODELS = ("model", "model_family", "old")
 NEAR = 1.5  # a prediction counts as correct if it is wrong by at most this factor
 LISTED = 12  # number of mispredicted kernels to list

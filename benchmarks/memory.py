@@ -57,8 +57,8 @@ def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
 def peak(compiled: Compiled) -> int:
     """Return the peak number of bytes that a program needs.
 
-    This is the memory of its arguments, of its temporaries, and of those results that do not reuse
-    an argument's memory.
+    The peak is the memory of arguments, temporaries and results, without the results that reuse an
+    argument's memory.
     """
     found: Any = compiled.memory_analysis()
     sizes = found.argument_size_in_bytes + found.output_size_in_bytes

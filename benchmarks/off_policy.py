@@ -195,8 +195,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             chosen = dataclasses.replace(setting, **sized).among(num_envs, args.steps)
             rows += measure(chosen, args.learners, args.sbx_python, args.seeds, missing)
             figures |= {"load_after": os.getloadavg()[0], "missing": missing, "rows": rows}
-            # Write the file after every comparison, so that an interrupted run keeps the results
-            # of the comparisons that are complete.
+            # Write the file after every comparison, so that an interrupted run keeps the complete
+            # ones.
             instrument.write(args.json, figures)
     print(off_policy({"rows": rows}).plain())
     for note in missing:

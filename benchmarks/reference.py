@@ -183,8 +183,9 @@ def kept(row: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of a recorded run that the table shows.
 
     A seed's return is the mean over its evaluation or, without an evaluation, over its last 200
-    training episodes. `succeeded` and `episodes` are the numbers of successful and of all episodes,
-    summed over the seeds. `apart` lists the changes that the command makes to task or reward.
+    training episodes. `episodes` is the number of these episodes, summed over the seeds, and
+    `succeeded` the number of successful ones. `apart` lists the changes that the command makes to
+    task or reward.
     """
     algorithm, evaluation = row.get("algorithm", "ppo"), row["evaluation"]
     per_seed = evaluation["per_seed"] if evaluation else []

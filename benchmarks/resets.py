@@ -46,9 +46,10 @@ class Runner(timing.BatchRunner):
 def trips(done: np.ndarray, chunk: int) -> np.ndarray:
     """Return the number of iterations that the loop of reset source `exact` makes in each step.
 
-    `done` has shape [steps, envs]. An iteration generates `chunk` levels, one in each lane. Lane i
-    resets the environments i, i + chunk, i + 2 chunk, ... that are done, one after another, so the
-    lane with the most done environments determines the number of iterations.
+    `done` has shape [steps, envs]. An iteration generates `chunk` levels, one per lane. Lane i
+    resets those of the environments i, i + chunk, i + 2 chunk, ... that are done, one per
+    iteration. The lane with the most done environments therefore determines the number of
+    iterations.
     """
     steps, envs = done.shape
     padded = np.pad(done, ((0, 0), (0, -envs % chunk)))

@@ -86,8 +86,8 @@ TESTS_BETWEEN = 10
 # scan everything that JAX has traced, which takes a tenth of the tests' time.
 GARBAGE = (100_000, 20, 50)
 TESTS_DONE = pytest.StashKey[Iterator[int]]()
-# The slowest test files, sorted by their core-seconds. They start first, so that all workers finish
-# at about the same time.
+# The slowest test files, sorted by core-seconds. Their tests start first, so that all workers
+# finish at about the same time.
 LONGEST = (
     "test_ray.py",
     "test_full_differential.py",

@@ -16,7 +16,7 @@ IDS = jaxenvs.registry.list()
 # One id for each environment class: the first one by name.
 CLASSES = {jaxenvs.spec(id).env_class: id for id in reversed(IDS)}
 FIRST = sorted(CLASSES.values())
-# Ids that represent their families in place of the family's first id, because they are cheap to
+# Ids that represent their families. They replace the family's first id, because they are cheaper to
 # compile or have levels that may be rejected.
 FOR_ITS_FAMILY = (
     "BabyAI-OpenRedDoor-v0",
@@ -28,8 +28,8 @@ FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)} | {
     jaxenvs.spec(id).family: id for id in FOR_ITS_FAMILY
 }
 
-# Ids that are compared with MiniGrid step by step. Together they have each kind of object, of
-# episode end and of instruction, levels that may be rejected, and randomly moving balls.
+# Ids that are compared with MiniGrid step by step. Together they have every kind of object, of
+# episode end and of instruction, randomly moving balls, and levels that may be rejected.
 DIFFERENTIAL = (
     "BabyAI-GoToObjDoor-v0",  # instructions to go to objects and doors; many levels are rejected
     "BabyAI-KeyInBox-v0",  # instruction to open a door; a key in a box

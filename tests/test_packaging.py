@@ -24,7 +24,7 @@ EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "te
 EXTRAS |= {"bench", "demos", "mcp", "openenv", "torch"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
-# Family -> other families, or `search`, that it may import.
+# Family -> other packages that it may import: families, or `search`.
 BUILT_ON = {
     "babyai": {"grid"},
     "grid": {"puzzles", "search"},  # its oracle uses both
@@ -33,8 +33,8 @@ BUILT_ON = {
 }
 TABLE = "jaxenvs.commands.table"  # module that names the modules of all commands
 LIBRARY = {"core", "demos", "levels", *WORLDS, "search", "adapters", "testing"}
-# Unit of the package -> the other units that it may import. Every module outside the named units
-# belongs to the unit "".
+# Unit of the package -> the other units that it may import. A module that is in none of the named
+# units belongs to the unit "".
 ARROWS = {
     "core": set(),
     "demos": {"core"},

@@ -68,9 +68,10 @@ def environment(
 ) -> dict[str, str]:
     """Return the environment variables of a job's process.
 
-    `asked` has the job's own variables. The job's XLA flags are appended to the XLA flags of this
-    process. On a GPU, a job without XLA flags of its own gets the flags of `gpu_flags`. Processes
-    that share a GPU (`shared`) do not preallocate its memory.
+    On a GPU, the job's own variables `asked` are added. The job's XLA flags, by default those of
+    `gpu_flags`, are appended to the XLA flags of this process. On a CPU, `asked` has no effect, and
+    tiny runs get the flags `QUICK`. Processes that share a GPU (`shared`) do not preallocate its
+    memory.
     """
     on_gpu = header["platform"] == "gpu"
     extra = {"XLA_FLAGS": " ".join(map(str, gpu_flags.known()))} | dict(asked) if on_gpu else {}

@@ -31,7 +31,7 @@ SEARCHED = (
 )
 FIFTEEN = "Puzzle-SlidingTile-4x4-v0"
 BATCHES = (100_000, 400_000, 20_000)  # batch sizes of A*: numbers of nodes expanded together
-# Fraction of the device's memory that a search may use; other jobs use the device at the same time.
+# Fraction of the device's memory that a search may use; other jobs need memory at the same time.
 SHARE = 0.3
 # Limit on the number of nodes that one search may store, even if more fit into memory.
 MOST_NODES = 600_000_000

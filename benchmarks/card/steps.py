@@ -100,9 +100,9 @@ TINY = {
 
 
 def job(name: str) -> Callable[[Work], None]:
-    """Return the function of the job `name`, which measures the cases in `CASES[name]`.
+    """Return the function of the job `name`, which measures the cases `CASES[name]`.
 
-    In a tiny run, which only tests the job, it measures the case `TINY[name]` instead.
+    A tiny run, which only tests the job, measures only the case `TINY[name]`.
     """
 
     def run(work: Work) -> None:

@@ -55,8 +55,8 @@ class Training(NamedTuple):
 def job(cases: Sequence[Training], tiny: Training) -> Callable[[Work], None]:
     """Return the function of a job that measures training speed in steps per second.
 
-    The job times the training runs `cases`, one after another. In a tiny run, which only tests the
-    job, it times only `tiny`.
+    The job times the training runs `cases`, one after another. A tiny run, which only tests the
+    job, times only the training run `tiny`.
     """
 
     def run(work: Work) -> None:

@@ -47,11 +47,10 @@ VECTORS = 4
 
 
 class Features(NamedTuple):
-    """Features of one kernel launch, from which the model `kernel_time` predicts its time.
+    """Features of one kernel launch; the model `kernel_time` predicts the launch's time from them.
 
-    The numbers, except `depth`, are totals over the launch, for example over all its warps.
-
-    If all numbers have their default 0, the predicted time is `Coefficients.floor`.
+    All numbers except `depth` are totals over the launch, for example over all its warps. If all
+    numbers are 0, their default, the predicted time is `Coefficients.floor`.
     """
 
     # Emitter: the part of XLA's compiler that generated the kernel (loop, reduce, transpose,

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 # Opcodes that launch no kernel.
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
-# Suffixes of opcodes that end an asynchronous operation. They launch no kernel: only the opcode
-# that starts the operation counts as a launch.
+# Suffixes of opcodes that end an asynchronous operation. These opcodes launch no kernel, because
+# the kernel is launched by the opcode that starts the operation.
 FINISHERS = ("-done", "-update")
 # Opcode that only calls a computation -> attribute with the name of this computation.
 CALLS = {"call": "to_apply", "async-start": "calls"}

@@ -56,7 +56,7 @@ class Coefficients(NamedTuple):
     wait: float = 0.01691  # latency of a load, us
     chain: float = 0.09133  # latency of a load that needs the value of another load, us
     turn: float = 0.02503  # latency of branching to one operand of a concatenation, us
-    # Number of warps that a scheduler holds at once. While one of them waits, others run.
+    # Number of warps that a scheduler holds at once. While one warp waits, the other warps run.
     resident: float = 7.246
     # The smooth maximum is a p-norm. Its exponent is 1 for few warps, which makes it a sum, and 1 +
     # `overlap` for many warps.

@@ -202,7 +202,7 @@ def _elementwise(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None
             walk.read(name, lanes)
         elif not dims:
             walk.read(name, _scalar(lanes))
-        else:  # an operand of another rank is not read elementwise, so guess its indices
+        else:  # not an elementwise operand, because its rank differs: guess the indices
             shape = walk.fused[name].shape
             positions = indices.linear(instruction.shape, lanes.at) % indices.size(shape)
             walk.read(name, lanes._replace(at=indices.unlinear(shape, positions)))
@@ -229,7 +229,7 @@ def _pad(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
 
 def _concatenate(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     (axis,) = indices.numbers(instruction.rest, "dimensions")
-    # `known`: whether all lanes read the same operand, so that no branch is needed.
+    # `known`: whether all lanes read from the same operand. If they do, the warp needs no branch.
     start, known = 0, np.ptp(lanes.at[axis]) == 0
     for name in instruction.operands:
         width = indices.dims(walk.fused[name].shape)[axis]

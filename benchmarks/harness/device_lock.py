@@ -15,7 +15,8 @@ POLL = 0.02  # seconds between two attempts to take the lock
 class Device:
     """Access of this process to the device, which other processes may use too.
 
-    The context `held` waits for the lock on the device and holds it. These contexts may be nested.
+    The context `held` waits for the device's lock and holds the lock while the context lasts. The
+    process may nest several such contexts.
     """
 
     def __init__(self) -> None:

@@ -47,7 +47,7 @@ class Peer(NamedTuple):
 
 
 def of(env_id: str) -> list[Peer]:
-    """Return the peers that may have an id's level: their `families` include the id's family."""
+    """Return the peers whose `families` include an id's family; they may have the id's level."""
     return [peer for peer in PEERS if jaxenvs.spec(env_id).family in peer.families]
 
 

@@ -62,8 +62,8 @@ EQUAL = (
     Setting("4 x 128", 4, 128, epochs=4, minibatches=4),  # PureJaxRL's defaults
     Setting("64 x 128", 64, 128, epochs=4, minibatches=8, learning_rate=1e-3),
 )
-# Each library's own defaults. This library uses its preset of CartPole; rejax uses its defaults,
-# except that the activation is tanh. PureJaxRL is missing, because EQUAL[0] has its defaults.
+# Each library's own defaults, with two exceptions: this library uses its preset of CartPole, and
+# rejax uses tanh activation. PureJaxRL is missing, because EQUAL[0] has its defaults.
 OWN = {
     "jaxenvs, shared": Setting(
         "own", 16, 64, 4, 8, learning_rate=1e-3, value_weight=0.01, entropy=0.0, value_clip=0.0
@@ -174,7 +174,7 @@ def purejaxrl(setting: Setting, path: Path) -> Trainer:
     """
     if not (path / "purejaxrl" / "ppo.py").is_file():
         raise LookupError(f"{path} has no purejaxrl/ppo.py; clone luchris429/purejaxrl there")
-    # Add both folders, because versions of PureJaxRL differ in the folder they import from.
+    # Add both folders, because some versions of PureJaxRL import from the one, some from the other.
     sys.path[:0] = [str(path), str(path / "purejaxrl")]
     stand_in("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training")
     stand_in("navix")

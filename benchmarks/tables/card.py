@@ -131,8 +131,8 @@ def plain(
 def beside(documents: Documents) -> Table:
     """Build a table that compares this library with other packages.
 
-    There is a line for each device, id and batch size, and columns for each package and for each of
-    this library's reset sources.
+    The table has a line for each device, id and batch size. It has a column for each package, and
+    for each reset source of this library.
     """
     lines: dict[tuple, dict[str, Row]] = {}
     # Label of a compared library or reset source -> whether it belongs to this library.

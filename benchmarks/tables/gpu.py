@@ -258,7 +258,7 @@ def work_puzzles(work: dict[str, Any]) -> Table:
     return tabulated(pairs.values(), columns)
 
 
-# Below: tables that test the model of kernel time on programs that it was not fitted to.
+# Below: tables that compare the kernel time model with programs to which it was not fitted.
 
 
 def _step(name: str) -> Column:

@@ -96,7 +96,8 @@ of_rows(
 def _mean_return(row: dict[str, Any]) -> str:
     """Format the mean return over seeds.
 
-    Learners that are judged by their plans have no return; their cell links to the learner's page.
+    Learners that are judged by their plans have no return. Their cell is a link to the learner's
+    page.
     """
     on_page = f"[on its page]({row['option']}.md)"
     return on_page if row["return"] is None else fixed(3)(row["return"])
@@ -424,8 +425,8 @@ def classic(rows: list[dict[str, Any]]) -> Table:
 def upstream(runs: list[dict[str, Any]]) -> Table:
     """Build a table that compares the returns of trained policies in two implementations.
 
-    Each policy was trained in an environment of jaxenvs. It was evaluated in this environment, and
-    in the package that the environment reproduces, such as Gymnasium or Craftax.
+    Each policy was trained in an environment of jaxenvs. It was evaluated twice: in this
+    environment, and in the package that jaxenvs reproduces, such as Gymnasium or Craftax.
     """
 
     def returns(name: str) -> Column:

@@ -57,10 +57,10 @@ def _name(row: dict[str, Any], group: Turns) -> str:
 
 
 def faster(row: dict[str, Any], other: dict[str, Any], spent: str = "seconds") -> float | None:
-    """Return how many times faster `row` is than `other`.
+    """Return how many times faster `row` is than `other`; None if one of them has no times.
 
-    A row has one time for each turn, in its entry `spent`. The result is the median, over the
-    turns, of the ratio of the two speeds. It is None if one of the rows has no such times.
+    The entry `spent` of a row has one time for each turn. The result is the median, over the turns,
+    of the ratio of the two speeds.
     """
     if not (row.get(spent) and other.get(spent)):
         return None

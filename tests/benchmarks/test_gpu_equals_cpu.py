@@ -53,8 +53,8 @@ ROUNDING = {
 MADE_ALIKE = 1e-5  # largest fraction of cells in Craft's worlds that may differ
 IDS = jaxenvs.registry.representatives()
 CHEAP = ("Classic-CartPole-v0",)
-# Ids that run with the marker `full`: one of each family (FULL), and ids whose floats are rounded
-# differently on a GPU (NAMED).
+# Ids that run with the marker `full`. FULL has an id of each family; NAMED has ids whose floats are
+# rounded differently on a GPU.
 FULL = {jaxenvs.spec(id).family: id for id in IDS}.values()
 NAMED = (
     "Puzzle-SlidingTile-5x5-v0",

@@ -224,7 +224,7 @@ def listed(capsys, *words: str) -> list[str]:
 def test_list_searches_families_ids_aliases_and_summaries(capsys):
     ids = jaxenvs.registry.list()
     assert listed(capsys) == ids
-    # A family's name lists only the ids of this family, although other ids contain the name.
+    # A family's name lists the ids of this family, and no other ids that contain the name.
     for family in ("Craft", "grid"):
         assert listed(capsys, family) == jaxenvs.registry.list(family.capitalize())
     assert listed(capsys, "DOORKEY-8") == ["Grid-DoorKey-8x8-v0"]

@@ -63,7 +63,7 @@ def test_an_environment_has_illegal_actions_if_its_mask_depends_on_the_state(id,
 
 
 class Constant(type(jaxenvs.make("Classic-CartPole-v0"))):
-    """CartPole with a constant mask: one action is never legal, or both actions always are."""
+    """CartPole that never allows the action `never`; with `never` = 2 it allows both actions."""
 
     never: int = 0
 
