@@ -69,6 +69,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     for id in args.ids:
         rows.append(measure(id))
         figures = instrument.dated(rows, target=gpu_work.AHEAD)
-        # Write the file after every id, so that an interrupted run keeps the results of these ids.
+        # Write the file after every id, so that an interrupted run keeps the finished ids.
         instrument.write(args.json, figures)
     print(tabulated(rows, UPDATES).plain())

@@ -20,8 +20,8 @@ import jaxenvs
 from jaxenvs import testing
 from jaxenvs.core.env import Env
 
-# Groups of ids for the test with 64-bit types enabled: two ids by default, one of each family with
-# `full`, and all ids in eight parts, which workers run in parallel, as slow tests.
+# Groups of ids for the test with 64-bit types enabled: two ids, an id of each family, and (with the
+# marker `slow`) all ids in eight groups, which workers run in parallel.
 X64 = [
     pytest.param(defaults.X64, id="two"),
     pytest.param([*FAMILIES.values()], id="families", marks=[pytest.mark.family, pytest.mark.full]),

@@ -1,11 +1,12 @@
 """Count of instructions, loads and cache sectors that sampled warps of a fusion need.
 
-XLA compiles a fusion to a function of the output's index. For each output element, the function
-computes all values that the element depends on, so a value that several elements need is computed
-several times. This module follows the indices of a few warps (groups of 32 lanes, which are threads
-that run together) from the outputs back to the parameters. An instruction that is needed several
-times at the same indices is counted once, because the compiler eliminates common subexpressions. A
-branch of a concatenation or pad is counted in every warp in which at least one lane takes it.
+XLA compiles a fusion to a function that computes an output element from the element's index. The
+function computes all values on which the element depends, so a value is computed again for each
+element that needs it. This module follows the indices of a few warps (groups of 32 lanes, which are
+threads that run together) from the outputs back to the parameters. An instruction that is needed
+several times at the same indices is counted once, because the compiler eliminates common
+subexpressions. A warp executes a branch of a concatenation or pad if at least one of its lanes
+takes the branch.
 """
 
 import dataclasses

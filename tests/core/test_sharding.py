@@ -109,8 +109,8 @@ print("apart")
 CLASSES = defaultdict(list)
 for name in jaxenvs.registry.list():
     CLASSES[jaxenvs.spec(name).env_class].append(name)
-# Case for the marker `full`. The default run covers sharding by tests of the baselines, which
-# compare a learner's gradients on eight devices.
+# Case for the marker `full`. By default, tests of the baselines cover sharding: they compare a
+# learner's gradients on eight devices.
 ONE = pytest.param(["Grid-DoorKey-5x5-v0"], id="one", marks=pytest.mark.full)
 LATE = [pytest.param(ids, id=ids[0], marks=pytest.mark.slow) for ids in CLASSES.values()]
 
