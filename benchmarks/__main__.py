@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# Whether this folder lies inside an installed `jaxenvs` package. In a checkout the root has no
-# `__init__.py`, so this is False even if the checkout's folder is named `jaxenvs`.
+# Whether this folder is in an installed `jaxenvs` package, which has an `__init__.py` beside this
+# folder. In a checkout this folder is in the root, which has no `__init__.py`.
 INSTALLED = (HERE.parent / "__init__.py").is_file()
 ROOT = HERE.parent.parent if INSTALLED else HERE.parent
 NEEDED = ("jax", "numpy", "jaxtyping")  # packages without which `import jaxenvs` fails
@@ -24,8 +24,8 @@ def main(argv: list[str]) -> int:
     if not argv or argv[0].startswith("-"):
         print((__doc__ or "").strip())
         return 0 if argv else 2
-    # Python put this folder first on `sys.path`. Put the folder that contains `jaxenvs` there
-    # instead, so that the benchmarks are imported as `jaxenvs.benchmarks.*`.
+    # Replace the first entry of `sys.path`, where Python has put this folder, by the folder that
+    # contains `jaxenvs`. The benchmarks are then imported as `jaxenvs.benchmarks.*`.
     sys.path[:1] = [str(ROOT)]
     try:
         importlib.import_module("jaxenvs")

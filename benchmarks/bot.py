@@ -104,7 +104,8 @@ def _upstream(id: str) -> Any:
 def _row(env: Env, drawn: list[Any], bot: list[int | None], states: int) -> dict[str, Any]:
     """Return the results for one id.
 
-    Means are over those levels whose optimum is proven and that the bot solved.
+    The mean numbers of steps of bot and optimum are over the same levels: those that the bot solved
+    and whose optimum is proven.
     """
     found = levels.solve(env, drawn, node_budget=states * len(drawn))
     pairs = [

@@ -33,8 +33,8 @@ IDS = (
     "Puzzle-SlidingTile-4x4-v0",
     "Classic-CartPole-v0",
 )
-STEPS = 64  # number of steps of random play before the first described state
-KEPT = 16  # number of steps of each environment whose states are described
+STEPS = 64  # number of steps of random play, of which the last `KEPT` are described
+KEPT = 16  # number of last steps of each environment whose states are described
 DETAILS = ("full", "short", "changes")
 
 
@@ -64,7 +64,8 @@ def measure(id: str, count: int, repeats: int) -> dict[str, Any]:
 def _player(env: Env, rows: int) -> Any:
     """Return a compiled function that maps a key to states before and after an action.
 
-    The function plays in `rows` environments and returns two batches of `KEPT * rows` states.
+    The function plays random actions in `rows` environments. Its first result is a batch of `KEPT *
+    rows` states before an action, its second result the batch of states after the action.
     """
     venv = make_vec(env, rows)
 

@@ -61,9 +61,9 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
 def world_cost(env_id: str, batch: int) -> dict[str, float]:
     """Return the time to step and the time to generate a level, measured on the CPU.
 
-    A candidate is a level that was drawn and that may be rejected. `candidates` is the mean number
-    of candidates that are drawn until one is accepted. `world_steps` is the time to get an accepted
-    level, divided by the time of a step. Other times are CPU nanoseconds per environment.
+    A candidate is a drawn level, which the environment may reject. `candidates` is the mean number
+    of candidates per accepted level. `world_steps` is the time to get an accepted level, divided by
+    the time of a step. `step_ns` and `candidate_ns` are CPU nanoseconds per environment.
     """
     with jax.default_device(jax.devices("cpu")[0]):
         draw, none = _drawer(env_id, batch)
@@ -92,10 +92,10 @@ def _stepper(env_id: str, batch: int) -> Loop:
 
 
 def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
-    """Return a function that draws `TRIPS` batches of candidate levels, and its initial argument.
+    """Return a function that draws `TRIPS` batches of candidate levels, and an argument for it.
 
-    The function returns the initial states of the last batch and the number of accepted candidates.
-    Its initial argument is a batch of states that are all zeros.
+    The function is called with a random key and this argument, a batch of states that are all
+    zeros. It returns the initial states of the last batch and the number of accepted candidates.
     """
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.checked_params(None, "world_cost")
@@ -120,7 +120,7 @@ def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
     """Call `run` REPEATS times; return the CPU seconds of the fastest call, and a result.
 
     The result is the first value that the last call returned, such as the final states. CPU seconds
-    are summed over all threads. The first run, which compiles, does not count.
+    are summed over all threads. An extra call before the others compiles and is not timed.
     """
     run = jax.jit(run)
     last, _ = jax.block_until_ready(run(jax.random.key(0), start))

@@ -72,17 +72,16 @@ def compile_here(function: Callable, shapes: Sequence[Any], donate: int | None =
 def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None = None) -> Compiled:
     """Return `function` compiled for arguments of these shapes and for an H200.
 
-    `donate` is the index of the argument whose memory the result may reuse. The H200 is a
-    description (see `described`), so the machine needs no GPU.
-
-    Raises `RuntimeError` if the CUDA plugin is missing.
+    The machine needs no GPU, because the H200 is only a description (see `described`). `donate` is
+    the index of the argument whose memory the result may reuse. Raises `RuntimeError` if the CUDA
+    plugin is missing.
     """
     mesh = described(1, "device")
     whole = (NamedSharding(mesh, PartitionSpec()),) * len(shapes)
     return finish(jax.jit(function, in_shardings=whole, donate_argnums=donate).trace(*shapes))
 
 
-# Cached, because every new description has new device objects, and JAX treats new objects as
+# Cache the mesh: a new description would have new device objects, which JAX would treat as
 # different devices.
 @functools.cache
 def described(count: int, axis: str) -> Mesh:
@@ -141,9 +140,9 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
     """Compile a rollout and count the work of one step; return the record and the HLO.
 
     Launches and predicted times (microseconds) refer to a step of the whole batch; bytes are
-    divided by the number of environments. `kernels` and `model_us` count a loop as one launch if
-    its number of iterations is unknown; `kernels_per_trip` and `model_us_per_trip` are the
-    additional cost of each iteration of such loops.
+    divided by the number of environments. In `kernels` and `model_us`, a loop whose number of
+    iterations is unknown counts as one launch. `kernels_per_trip` and `model_us_per_trip` are the
+    work of one iteration of all such loops.
     """
     start = time.perf_counter()
     text = compile_rollout(contestant, here=here)

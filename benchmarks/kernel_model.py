@@ -57,13 +57,14 @@ PRIOR = Coefficients(
 # Prior standard deviation of the logarithm of some coefficients; it is 1 for all others.
 KNOWN = {"block": 0.1, "near_byte": 0.3, "far_byte": 0.3, "line": 0.5, "overlap": 0.5}
 PRIOR_WEIGHT = 0.06
-# Error |log(predicted / measured time)| beyond which a kernel's influence on the fit falls.
+# Largest error |log(predicted / measured time)| with which a kernel has full influence on the fit.
 OUTLIER = 0.3
-# A kernel's weight in the fit grows with the kernel's share of its program's time, but only up to
-# this share.
+# The larger a kernel's share of its program's time, the larger the kernel's weight in the fit.
+# Shares above this limit count as the limit.
 CAP = 0.15
-# Names of three predictions of a kernel's time: by a fit that leaves out the kernel's program, by a
-# fit that leaves out all programs of its family, and by an older model that was not fitted.
+# Names of three predictions of a kernel's time. `model` is by a fit without the kernel's program,
+# `model_family` by a fit without all programs of the kernel's family, and `old` by an older model
+# that was not fitted.
 MODELS = ("model", "model_family", "old")
 NEAR = 1.5  # a prediction counts as correct if it is wrong by at most this factor
 LISTED = 12  # number of mispredicted kernels to list

@@ -104,7 +104,7 @@ def kept(file: Path) -> dict[str, Any]:
 def _traced(
     step: Callable[[Any], Any], state: Any
 ) -> tuple[float, dict[str, float], dict[str, int]]:
-    """Call `step`, a compiled program from state to state, and measure its time.
+    """Time and profile the compiled program `step`, which maps a state to the next state.
 
     Return the seconds of a call without the profiler, and the `durations` of a profiled call.
     """

@@ -33,7 +33,8 @@ from .harness import contestants, instrument, trainings
 from .peers.ppo import EQUAL, OWN, Setting
 from .tables.training import compared, scores
 
-TORCH = "stable-baselines3"  # learner that trains for fewer steps (`--torch-steps`), as it is slow
+# Slow learner, which trains for fewer steps (`--torch-steps`) than the others.
+TORCH = "stable-baselines3"
 NAMES = ("jaxenvs", "jaxenvs, shared", "purejaxrl", "rejax", TORCH)
 SETTINGS = (*(setting.name for setting in EQUAL), "own")
 PACKAGES = ("flax", "optax", "distrax", "gymnax", "rejax", "stable-baselines3", "torch")
@@ -84,8 +85,8 @@ def groups(
 ) -> Iterator[dict[str, Setting]]:
     """Yield groups of learners to compare, each a mapping from learner to setting.
 
-    Each chosen setting of `EQUAL` gives a group in which all learners have this setting; `own`
-    gives a group in which each learner has its own defaults.
+    For each chosen setting of `EQUAL`, yield a group in which all learners have this setting. For
+    the choice `own`, yield a group in which each learner has its own defaults.
     """
 
     def lasting(name: str, setting: Setting) -> Setting:
@@ -129,8 +130,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     for group in groups(args.settings, args.learners, args.steps, args.torch_steps):
         rows += measure(group, args.purejaxrl, args.repeats, missing)
         figures |= {"load_after": os.getloadavg()[0], "missing": missing, "rows": rows}
-        # Write the file after every group of learners, so that an interrupted run keeps the results
-        # of the groups that are complete.
+        # Write the file after every group, so that an interrupted run keeps the complete groups.
         instrument.write(args.json, figures)
     print(compared(rows).plain(), scores(rows).plain(), sep="\n\n")
     for learner in {note["learner"]: note for note in missing}.values():

@@ -59,7 +59,8 @@ class Setting:
     hidden: tuple[int, ...] = (64, 64)
     warm_up: int = 1_000
     num_envs: int = 1
-    rollout_steps: int = 1  # iterations (a step of all environments) between two updates
+    # Iterations between two updates; in an iteration all environments make a step.
+    rollout_steps: int = 1
     gradient_steps: int = 1  # gradient steps per update
     # Environment steps between two updates of the target network (DQN and QR-DQN only).
     target_steps: int = 0
@@ -194,8 +195,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             chosen = dataclasses.replace(setting, **sized).among(num_envs, args.steps)
             rows += measure(chosen, args.learners, args.sbx_python, args.seeds, missing)
             figures |= {"load_after": os.getloadavg()[0], "missing": missing, "rows": rows}
-            # Write the file after every comparison, so that an interrupted run keeps the results
-            # of the comparisons that are complete.
+            # Write the file after every comparison, so that an interrupted run keeps the complete
+            # ones.
             instrument.write(args.json, figures)
     print(off_policy({"rows": rows}).plain())
     for note in missing:

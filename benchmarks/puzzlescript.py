@@ -80,9 +80,9 @@ def measure(game: str, lanes: int, steps: int, repeats: int, size: str = "exact"
 def micro_steps(env: PuzzleScript, state: Any) -> dict[str, float]:
     """Return two means of the number of micro-steps of a turn.
 
-    `mean_steps` is the mean over all environments. `slowest_steps` is the mean, over groups of
-    `GROUP` environments, of the largest number in the group: a CPU plays a group until its slowest
-    environment is done.
+    `mean_steps` is the mean over all environments. `slowest_steps` is the mean over groups of
+    `GROUP` environments, each of which counts with its slowest environment: a CPU plays a group
+    until all of its environments are done.
     """
     found = env.collection
 

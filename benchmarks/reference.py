@@ -89,9 +89,9 @@ def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespa
 
 
 def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) -> bool:
-    """Return whether an id has runs, all of them are plain PPO, and none of them has learned.
+    """Return whether all runs of an id are plain PPO and none has learned.
 
-    Runs that changed the task do not count.
+    Runs that changed the task do not count. If no other run exists, the result is False.
     """
     same = [run for run in runs if is_same_task(run)]
     return bool(same) and not any(not is_plain(run) or is_learned(run, random) for run in same)
@@ -183,8 +183,9 @@ def kept(row: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of a recorded run that the table shows.
 
     A seed's return is the mean over its evaluation or, without an evaluation, over its last 200
-    training episodes. `succeeded` and `episodes` are the numbers of successful and of all episodes,
-    summed over the seeds. `apart` lists the changes that the command makes to task or reward.
+    training episodes. `episodes` is the number of these episodes, summed over the seeds, and
+    `succeeded` the number of successful ones. `apart` lists the changes that the command makes to
+    task or reward.
     """
     algorithm, evaluation = row.get("algorithm", "ppo"), row["evaluation"]
     per_seed = evaluation["per_seed"] if evaluation else []
@@ -270,7 +271,7 @@ def _row(option: str, title: str, records: list[dict[str, Any]]) -> dict[str, An
 
 
 def _largest(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the run with the most seeds; among equals, the run with the most steps.
+    """Return the run with the most seeds; if several runs have equally many, the longest of them.
 
     Records whose commands differ only in the seed are combined into one run.
     """
@@ -286,7 +287,7 @@ def _of_any_seed(record: dict[str, Any]) -> str:
 
 
 def _mean_return(records: list[dict[str, Any]], run: dict[str, Any]) -> float | None:
-    """Return the mean return over a run's seeds; None for DAVI and world models (no return)."""
+    """Return the mean return over a run's seeds; None for DAVI and world models, without return."""
     found: list[float] = []
     for row in records:
         if _of_any_seed(row) == _of_any_seed(run):

@@ -81,7 +81,8 @@ def train(world: str, actors: int, mode: str, out: Path, flags: Sequence[str]) -
 def records(out: Path) -> list[dict[str, Any]]:
     """Return a run's log so far, one record per update.
 
-    The run has a single seed, so each list of values per seed is replaced by its only value.
+    In the log, some entries are lists with a value for each seed. The run has a single seed, so
+    each list is replaced by its value.
     """
     file = out / "log.jsonl"
     lines = file.read_text().splitlines() if file.is_file() else []
@@ -97,8 +98,8 @@ def wait_for(
 ) -> None:
     """Wait until `ready()` is true; raise `RuntimeError` if the run ends or `seconds` pass first.
 
-    The error shows the run's output. If another thread reads the output, the thread appends lines
-    to `printed`; otherwise the output is read from the process's pipe.
+    The error message has the run's output: the lines in `printed`, if another thread appends them
+    there, else the content of the process's pipe.
     """
     limit = time.monotonic() + seconds
     while not ready():

@@ -43,7 +43,7 @@ class Crafter(gymnasium.Env):
     """
 
     def __init__(self, **_: Any) -> None:
-        """Import crafter here, so that this module can be imported without it."""
+        """Define the spaces, and import crafter: this module can be imported without crafter."""
         import crafter  # type: ignore[import-not-found]
 
         self._make = crafter.Env

@@ -62,8 +62,7 @@ def main(argv: list[str] | None = None) -> int:
         results["ratios"] = report.ratios(groups)
         results["missing"] = missing
         results["load_after"] = os.getloadavg()[0]
-        # Write the file after every group of contestants, so that an interrupted run keeps the
-        # results of the groups that are complete.
+        # Write the file after every group, so that an interrupted run keeps the complete groups.
         instrument.write(args.out / "bench.json", results)
     report.show(groups, missing)
     report.write(results, args.out)
@@ -129,8 +128,8 @@ def _builders(
 ) -> Iterator[tuple[str, Callable[[], Runner]]]:
     """Yield, for each contestant, its name and a function that builds its runner.
 
-    A contestant is a batch of environments to measure. Its runner is compiled, warmed up and ready
-    to be timed.
+    A contestant is a batch of environments to measure. The function compiles and warms up the
+    batch, and returns the runner that times it.
     """
     for obs, source in itertools.product(args.obs, args.reset_source):
         asked = (env_id, num_envs, source, obs, args.params, args.seconds)

@@ -22,7 +22,7 @@ from .harness import device_lock, instrument, timing
 
 DOORKEY, CRAFT = "Grid-DoorKey-8x8-v0", "Craft-Classic-Symbolic-v0"
 TORCH, NUMPY = "to_torch_vec", "to_gymnasium_vec"
-WARM_UP = 20  # steps of a trial run, whose time gives the number of steps per repeat
+WARM_UP = 20  # steps of a trial run, which is timed to choose the number of steps per repeat
 
 
 class Loop(timing.Runner):
@@ -52,7 +52,8 @@ def tensors(env_id: str, num_envs: int) -> tuple[Callable[[], Any], Callable[[],
     import torch  # pyright: ignore[reportMissingImports]
 
     envs = adapters.to_torch_vec(env_id, num_envs)
-    space: Any = jaxenvs.make(env_id).action_space  # `Discrete`, so it has `n`
+    # The space is `Discrete`, which has an attribute `n`.
+    space: Any = jaxenvs.make(env_id).action_space
     obs, _ = envs.reset(seed=0)
 
     def step() -> Any:
@@ -72,7 +73,8 @@ def arrays(env_id: str, num_envs: int) -> tuple[Callable[[], Any], Callable[[], 
     import torch  # pyright: ignore[reportMissingImports]
 
     envs = adapters.to_gymnasium_vec(env_id, num_envs, autoreset_mode="SameStep")
-    space: Any = jaxenvs.make(env_id).action_space  # `Discrete`, so it has `n`
+    # The space is `Discrete`, which has an attribute `n`.
+    space: Any = jaxenvs.make(env_id).action_space
     device = torch.device("cpu" if jax.default_backend() == "cpu" else "cuda")
     envs.reset(seed=0)
 

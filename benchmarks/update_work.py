@@ -36,8 +36,8 @@ def measure(id: str, preset: str | None = "gpu", **changed: Any) -> dict[str, An
     `changed` overrides settings of the preset.
     """
     env = jaxenvs.make(id)
-    # Use the reset source that is the default on a GPU, as `usual_source` in `jaxenvs.core.vector`
-    # does. None: the default of the environment.
+    # The reset source that is the default on a GPU, see `usual_source` in `jaxenvs.core.vector`.
+    # None stands for the environment's default.
     source = "stock" if env.reset_source == "exact" else None
     tuned = {"reset_source": source, **presets.preset(id, preset).settings, "chunk": 1, **changed}
     settings = ppo.Settings(**tuned)
@@ -69,7 +69,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     for id in args.ids:
         rows.append(measure(id))
         figures = instrument.dated(rows, target=gpu_work.AHEAD)
-        # Write the file after every id, so that an interrupted run keeps the results of the
-        # ids that are complete.
+        # Write the file after every id, so that an interrupted run keeps the finished ids.
         instrument.write(args.json, figures)
     print(tabulated(rows, UPDATES).plain())

@@ -23,15 +23,15 @@ os.environ["JAXENVS_CACHE"] = "off"  # commands in tests must not write to the h
 import jax
 import pytest
 
-# beartype may be missing where an installed wheel is tested. Then shapes are not checked, and the
-# header of the test run says so.
+# Shapes are checked only if beartype is installed. It may be missing where an installed wheel is
+# tested; the header of the test run then says that shapes are not checked.
 SHAPES_CHECKED = importlib.util.find_spec("beartype") is not None
 if SHAPES_CHECKED:
     import jaxtyping
     from beartype import BeartypeConf, beartype
 
-    # Configure beartype to accept an int where a float is annotated (PEP 484). jaxtyping's import
-    # hook takes the type checker as "module.function", so make a module that contains it.
+    # Make beartype accept an int where a float is annotated (PEP 484). jaxtyping's import hook
+    # takes the name "module.function" of a type checker, so put this checker into a new module.
     checker = types.ModuleType("checker_of_types")
     checker.check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # type: ignore[attr-defined]
     sys.modules[checker.__name__] = checker
@@ -82,12 +82,12 @@ from jaxenvs import testing  # noqa: E402
 MOST_MAPS = 45_000
 # Number of tests between two counts of the mappings; one test adds at most a thousand.
 TESTS_BETWEEN = 10
-# Thresholds of Python's garbage collector. With the default thresholds it often scans everything
-# that JAX has traced, which takes a tenth of the tests' time.
+# Thresholds of Python's garbage collector. With the default thresholds, the collector would often
+# scan everything that JAX has traced, which takes a tenth of the tests' time.
 GARBAGE = (100_000, 20, 50)
 TESTS_DONE = pytest.StashKey[Iterator[int]]()
-# The slowest test files, sorted by their core-seconds. They start first, so that all workers finish
-# at about the same time.
+# The slowest test files, sorted by core-seconds. Their tests start first, so that all workers
+# finish at about the same time.
 LONGEST = (
     "test_ray.py",
     "test_full_differential.py",
@@ -142,7 +142,7 @@ LONGEST = (
 
 
 def _cache_folder() -> Path:
-    """Return `.cache/jax` of the checkout, or a temporary folder if that is not writable."""
+    """Return `.cache/jax` in a writable checkout, otherwise a folder for temporary files."""
     root = Path(__file__).resolve().parent.parent
     if (root / "pyproject.toml").exists() and os.access(root, os.W_OK):
         return root / ".cache" / "jax"
@@ -172,10 +172,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _group(item: pytest.Item) -> str:
     """Return the name of a test's group.
 
-    By default this is the test's file. Files that share compiled programs have the same name in
-    their variable `GROUP`. If a test uses the fixture `compiled` with an id, the group is the
-    module of the id's environment class, so that the contract, golden trace and pictures of an id
-    share compiled programs.
+    If a test uses the fixture `compiled` with an id, the group is the module of the id's
+    environment class. So one worker compiles an id once for its contract, golden trace and
+    pictures. The group of any other test is the variable `GROUP` of its file or, without this
+    variable, the file. Files that share compiled programs have the same `GROUP`.
     """
     params = item.callspec.params if hasattr(item, "callspec") else {}
     if "compiled" in getattr(item, "fixturenames", ()) and "id" in params:
@@ -190,7 +190,7 @@ def _turn(item: pytest.Item) -> int:
 
 
 def pytest_collection_finish() -> None:
-    """Exempt the objects that exist after collection of the tests from garbage collection."""
+    """After collection of the tests, exempt all existing objects from garbage collection."""
     gc.collect()
     gc.freeze()
 

@@ -16,7 +16,7 @@ IDS = jaxenvs.registry.list()
 # One id for each environment class: the first one by name.
 CLASSES = {jaxenvs.spec(id).env_class: id for id in reversed(IDS)}
 FIRST = sorted(CLASSES.values())
-# Ids that represent their families in place of the family's first id, because they are cheap to
+# Ids that represent their families. They replace the family's first id, because they are cheaper to
 # compile or have levels that may be rejected.
 FOR_ITS_FAMILY = (
     "BabyAI-OpenRedDoor-v0",
@@ -28,8 +28,8 @@ FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)} | {
     jaxenvs.spec(id).family: id for id in FOR_ITS_FAMILY
 }
 
-# Ids that are compared with MiniGrid step by step. Together they have each kind of object, of
-# episode end and of instruction, levels that may be rejected, and randomly moving balls.
+# Ids that are compared with MiniGrid step by step. Together they have every kind of object, of
+# episode end and of instruction, randomly moving balls, and levels that may be rejected.
 DIFFERENTIAL = (
     "BabyAI-GoToObjDoor-v0",  # instructions to go to objects and doors; many levels are rejected
     "BabyAI-KeyInBox-v0",  # instruction to open a door; a key in a box
@@ -47,7 +47,7 @@ DIFFERENTIAL = (
     "Grid-RedBlueDoors-6x6-v0",  # doors that must be opened in order
 )
 # Ids whose golden traces are checked only with `full`, because other ids have the same kinds of
-# levels and instructions. Ids in `COMPARED` need no check by default either.
+# levels and instructions. The traces of ids in `COMPARED` are not checked by default either.
 GOLDEN_FULL = (
     "BabyAI-ActionObjDoor-v0",
     "BabyAI-BlockedUnlockPickup-v0",
@@ -86,8 +86,8 @@ GOLDEN_FULL = (
 COMPARED = {*DIFFERENTIAL, "Craft-Ids-v0"}
 GOLDEN = [id for id in FIRST if id not in {*COMPARED, *GOLDEN_FULL}]
 
-# Ids for the contract: one of each family, one with continuous actions, and two puzzles that differ
-# from their family's id: one with random steps, and one with dead ends and an action mask.
+# Ids for the contract: one of each family, a further one with continuous actions, a puzzle with
+# random steps, and a puzzle with dead ends and an action mask.
 CONTRACT = (
     *FAMILIES.values(),
     "Classic-MountainCarContinuous-v0",

@@ -39,7 +39,7 @@ TRACES = json.loads(FILE.read_text())
 def fixed_actions(env, seed):
     """Return actions that depend only on seed and step number.
 
-    They stay the same if a sampler of random actions changes.
+    The actions do not depend on samplers of random actions, which may change.
     """
     words = np.arange(STEPS, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(seed * 97)
     space, words = env.action_space, words >> np.uint32(13)

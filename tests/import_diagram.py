@@ -16,8 +16,8 @@ from imports import ROOT, Import, all_imports, all_named, sources
 from test_packaging import BUILT_ON, WORLDS
 
 PAGE = ROOT / "CONTRIBUTING.md"
-# Families that use others or are used by them. All others share one node, so that a new family that
-# imports only `jaxenvs.core` does not change the diagram.
+# Families that use other families or are used by them. All other families share one node, so that a
+# new family that imports only `jaxenvs.core` does not change the diagram.
 LINKED = {*BUILT_ON, *(used for families in BUILT_ON.values() for used in families)} & WORLDS
 BEGIN, END = "<!-- imports: python tests/import_diagram.py --write -->", "<!-- end of imports -->"
 

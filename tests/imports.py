@@ -42,9 +42,9 @@ def imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
 def named_in(module: str, tree: ast.Module) -> Iterator[Import]:
     """Yield the modules of this distribution that a module names in strings, to import them later.
 
-    Such a string is a full name ("jaxenvs.render.play") or a relative one ("..run.loop"), which
-    counts from the module's package or from `jaxenvs.baselines`. Names that are built at run time,
-    for example by an f-string, are not found.
+    A string may contain a full name ("jaxenvs.render.play") or a relative name ("..run.loop"). A
+    relative name is resolved from the module's package and from `jaxenvs.baselines`. Names that are
+    built at run time, for example by an f-string, are not found.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -60,7 +60,8 @@ def _full_names(module: str, name: str) -> list[str]:
         return []
     if level := len(name) - len(rest):
         return [".".join([*module.split(".")[:-level], rest]), f"jaxenvs.baselines.{rest}"]
-    # "jaxenvs.baselines" alone is the package from which relative names count.
+    # The string "jaxenvs.baselines" does not count: it is the package from which relative names are
+    # resolved.
     return [name] if name.startswith("jaxenvs.") and name != "jaxenvs.baselines" else []
 
 

@@ -1,7 +1,7 @@
 """Environments with compiled functions, shared by all tests of a process.
 
-A separate module, because several folders have a `conftest.py` and tests cannot import one of
-them by name.
+This code is not in a `conftest.py`, because several folders have one, and tests cannot import a
+certain one of them by name.
 """
 
 import functools

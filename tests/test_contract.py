@@ -20,8 +20,8 @@ import jaxenvs
 from jaxenvs import testing
 from jaxenvs.core.env import Env
 
-# Groups of ids for the test with 64-bit types enabled: two ids by default, one of each family with
-# `full`, and all ids in eight parts, which workers run in parallel, as slow tests.
+# Groups of ids for the test with 64-bit types enabled: two ids, an id of each family, and (with the
+# marker `slow`) all ids in eight groups, which workers run in parallel.
 X64 = [
     pytest.param(defaults.X64, id="two"),
     pytest.param([*FAMILIES.values()], id="families", marks=[pytest.mark.family, pytest.mark.full]),
@@ -71,8 +71,8 @@ def digest(subject):
 def test_results_are_the_same_with_x64_on(ids):
     """Compare two processes, because x64 must be enabled before anything is traced.
 
-    Both compile as users do. With the flags of the tests, which disable passes of XLA, x64 changes
-    the last bit of a reward of MiniGrid.
+    Both processes compile without the tests' XLA flags. These flags disable passes of XLA, and with
+    them x64 changes the last bit of a reward of MiniGrid.
     """
     assert _digests(ids, x64=True) == _digests(ids, x64=False)
 

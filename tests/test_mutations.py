@@ -4,9 +4,10 @@ from mutations import MUTATIONS, ROOT
 
 
 def test_every_mutation_still_applies():
-    """Check that each mutation still finds the text that it replaces.
+    """Each mutation still finds the text that it replaces.
 
-    If code changes, its mutation must be changed too; otherwise the script stops.
+    A change of the code can require a change of a mutation; otherwise the script of mutations
+    stops.
     """
     for name, mutation in MUTATIONS.items():
         assert (ROOT / mutation.file).read_text().count(mutation.old) == 1, name

@@ -24,7 +24,7 @@ EXTRAS |= {"export", "minigrid", "notebooks", "sb3", "tensorboard", "wandb", "te
 EXTRAS |= {"bench", "demos", "mcp", "openenv", "torch"}
 
 WORLDS = {home.removeprefix("jaxenvs.") for home in jaxenvs.registry.homes()}
-# Family -> other families, or `search`, that it may import.
+# Family -> other packages that it may import: families, or `search`.
 BUILT_ON = {
     "babyai": {"grid"},
     "grid": {"puzzles", "search"},  # its oracle uses both
@@ -33,8 +33,8 @@ BUILT_ON = {
 }
 TABLE = "jaxenvs.commands.table"  # module that names the modules of all commands
 LIBRARY = {"core", "demos", "levels", *WORLDS, "search", "adapters", "testing"}
-# Unit of the package -> the other units that it may import. Every module outside the named units
-# belongs to the unit "".
+# Unit of the package -> the other units that it may import. A module that is in none of the named
+# units belongs to the unit "".
 ARROWS = {
     "core": set(),
     "demos": {"core"},
@@ -49,8 +49,9 @@ ARROWS = {
     **{folder: {"", "commands", *LIBRARY, *OUTSIDE} for folder in OUTSIDE},
 }
 
-# Allowed import (module, unit): `jaxenvs.render` is imported only at its first use (see
-# tests/import_check.py), but type checkers need an import in `jaxenvs/__init__.py`.
+# An import (module, unit) that is allowed in addition to `ARROWS`. Type checkers need it in
+# `jaxenvs/__init__.py`; at run time `jaxenvs.render` is imported only at its first use (see
+# tests/import_check.py).
 TYPES_OF_THE_FACE = ("jaxenvs.__init__", "render")
 
 
@@ -118,7 +119,7 @@ def test_no_modules_import_each_other():
 
 @pytest.mark.full
 def test_the_diagram_of_packages_is_of_today():
-    """The diagram can only be drawn if the imports have no cycle, so this is tested too."""
+    """CONTRIBUTING.md has the current diagram; the test also fails if the imports have a cycle."""
     import import_diagram
 
     page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
@@ -142,12 +143,12 @@ def test_the_arrows_test_sees_a_forbidden_import(module: str, code: str, target:
     assert target not in {unit(module), *ARROWS[unit(module)]}
 
 
-# Classes of environments that code outside the families may test for with `isinstance`. `SHARED`
-# and `ABOUT` list modules of families that such code may import.
+# Classes of environments for which any code may test with `isinstance`. Code outside the families
+# may import the modules of families in `SHARED` and `ABOUT`.
 KNOWN = {"Env", "Wrapper", "Puzzle"}
 # Any module may import `Puzzle`, because a search tests for it.
 SHARED = ("jaxenvs.puzzles.puzzle",)
-# Benchmark or command for one family only -> this family, which it may import.
+# Module of a benchmark or command for a single family -> the family, which it may import.
 ABOUT = {
     "jaxenvs.benchmarks.puzzlescript": "jaxenvs.puzzlescript",
     "jaxenvs.benchmarks.rule_worlds": "jaxenvs.xland",
@@ -193,9 +194,9 @@ def environments() -> frozenset[str]:
 
 
 def test_no_code_outside_a_family_tests_for_its_classes():
-    """Third-party environments must work as well as the built-in ones.
+    """Code outside a family asks for an environment's properties, such as `facts`, not its class.
 
-    So code asks an environment for its properties (`Env.controls`, `facts` ...), not for its class.
+    This way third-party environments work as well as the built-in ones.
     """
     found = [
         line for module, path in sources() for line in named_families(module, path.read_text())
@@ -224,7 +225,10 @@ def test_the_base_of_all_puzzles_may_be_asked_for():
 
 
 def test_only_the_command_names_the_outside_folders_in_a_string():
-    """An import by name through `importlib` would escape the test of import statements."""
+    """Only `TABLE` and the folders `OUTSIDE` themselves may name a module of `OUTSIDE` in a string.
+
+    Such a string could be imported through `importlib`, unseen by the test of import statements.
+    """
     pattern = re.compile(rf"jaxenvs\.({'|'.join(OUTSIDE)})(\.\w+)*(:\w+)?")
     for module, path in sources():
         if unit(module) in OUTSIDE or module == TABLE:
@@ -279,7 +283,7 @@ RISKY_CALLS = {"eval", "exec", "compile", "np.load", "numpy.load", "jnp.load", "
 
 
 def test_nothing_here_unpickles_unpacks_or_evaluates():
-    """No code may read pickles, object arrays or archives, which could run code."""
+    """No code may read pickles, object arrays or archives, or evaluate text: these can run code."""
     found = [(module, risk) for module, path in sources() for risk in risks(path.read_text())]
     assert not found
 
@@ -398,9 +402,9 @@ def test_the_lowest_set_is_the_lower_bounds():
 
 
 def test_only_one_package_writes_the_pygame_folder():
-    """craftax requires `pygame`, this library `pygame-ce`, which writes the same folder.
+    """craftax must be installed without its dependencies.
 
-    So craftax must be installed without its dependencies.
+    One of them is `pygame`. This library requires `pygame-ce`, which writes the same folder.
     """
     lines = (ROOT / ".ci" / "peers.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if line[0] != "#")

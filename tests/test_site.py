@@ -177,7 +177,10 @@ FORM = re.compile(
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_pages_of_learners_have_the_same_form(name, pages):
-    """If a new learner has no page yet, the docstring of its module serves as its page."""
+    """The page of each learner has the parts of `FORM`.
+
+    If a new learner has no page yet, the docstring of its module serves as its page.
+    """
     path = DOCS / "learners" / f"{name}.md"
     if not path.exists():
         module = ROOT / "baselines" / f"{ALGORITHMS[name].module[1:].replace('.', '/')}.py"

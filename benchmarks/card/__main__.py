@@ -36,7 +36,7 @@ FILES = 8  # default limit on the number of files in --out; tiny runs have no li
 # Time limit in seconds of the process that queries the device, and seconds reserved for ending a
 # job.
 START, END = 240.0, 15.0
-# Estimated minutes and maximum minutes of a job in a tiny run, a quick test of the jobs.
+# Estimated and maximum minutes of a job in a tiny run, a quick test of the jobs.
 TINY = (0.5, 4.0)
 LEFT = "left"  # state of a job that was not started
 # By default, the number of jobs that run at once is one per `CORES` CPU cores, at most `AT_ONCE`.
@@ -44,7 +44,7 @@ AT_ONCE, CORES = 4, 4
 
 
 class Task(NamedTuple):
-    """A job to run, its result file, and the result that an earlier run left, or None."""
+    """A job to run, its result file, and the result of an earlier run, if there is one."""
 
     job: Job
     file: Path
@@ -114,9 +114,9 @@ def listed() -> str:
 
 
 def _about_device(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the device and the package versions, queried in another process.
+    """Return the device and the package versions, as a separate process reports them.
 
-    JAX would otherwise hold the device in this process while the jobs run.
+    If this process asked JAX for the device, JAX would hold the device while the jobs run.
     """
     command = processes.child("--about", "--commit", args.commit)
     done = subprocess.run(command, capture_output=True, text=True, timeout=START, check=False)
@@ -127,10 +127,7 @@ def _about_device(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def tasks(args: argparse.Namespace, about: dict[str, Any]) -> list[Task]:
-    """Return the jobs to run: those never started, then those that were interrupted.
-
-    Both groups are sorted by priority.
-    """
+    """Return the jobs to run, sorted by priority; interrupted jobs come after all others."""
     found = []
     for job in jobs.JOBS:
         if args.only and job.name not in args.only:
@@ -144,15 +141,14 @@ def tasks(args: argparse.Namespace, about: dict[str, Any]) -> list[Task]:
             print(f"{job.name}: failed before; --only {job.name} tries again")
         else:
             found.append(task)
-    # Interrupted jobs come last. The sort is stable, so both groups stay in order of priority.
+    # Move interrupted jobs to the end. The sort is stable, so it keeps the order of priority.
     return sorted(found, key=lambda task: task.state in (CUT, RUNNING))
 
 
 def _before(job: Job, file: Path, tiny: bool, code: str) -> dict[str, Any] | None:
     """Return the most complete earlier result of a job, from --out or the repository, or None.
 
-    Results that were measured with other code do not count, unless the job resumes them
-    (`Job.goes_on`).
+    A result that other code measured counts only if the job resumes such results (`Job.goes_on`).
     """
     fitting = []
     for path in (file, results.BROUGHT_HOME / file.name):
@@ -196,8 +192,8 @@ class Run:
         try:
             return self._one(task)
         except BaseException:
-            # Set `stop` here and not in the main thread. Otherwise this thread could start the
-            # next job before the main thread sees the error.
+            # Set `stop` in this worker thread. If only the main thread set `stop`, this thread
+            # could start the next job before the main thread sees the error.
             self.stop.set()
             raise
 
@@ -264,7 +260,7 @@ def run_apart(
 
 
 def _settle(task: Task, header: dict[str, Any], output: list[str], trouble: str) -> tuple[str, int]:
-    """Write the result file of a job if its process failed or was killed before it could do so.
+    """Complete a job's result file if its process failed or was killed.
 
     Return the job's state and its number of records.
     """

@@ -1,6 +1,6 @@
 """Job of the command `card` that runs the tests marked `gpu` and writes a record for each test.
 
-If its time is up, the job stops; the next run continues with the tests that have no record.
+The job stops when its time is up. The next run continues with the tests that have no record.
 """
 
 import os
@@ -27,7 +27,7 @@ class Keeper:
     def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
         """Deselect tests that an earlier run has recorded.
 
-        A tiny run, which only tests the job, also deselects all but three of the remaining tests.
+        In a tiny run, which only checks that the job works, keep at most three of the other tests.
         """
         rest = [item for item in items if not self.work.has(test=item.nodeid)]
         items[:] = rest[:3] if self.work.tiny else rest
@@ -48,8 +48,8 @@ class Keeper:
 def run(work: Work) -> None:
     """Run the tests marked `gpu`, which compare results of the GPU with results of the CPU.
 
-    They run in several processes if pytest-xdist is installed and there are enough CPU cores, see
-    `_divided`.
+    The tests are divided among several processes if pytest-xdist is installed and there are enough
+    CPU cores, see `_divided`.
     """
     import pytest
 
@@ -60,7 +60,7 @@ def run(work: Work) -> None:
     files = [str(f) for f in sorted(TESTS.rglob("test_*.py")) if MARK in f.read_text("utf-8")]
     words = [*files, "-m", "gpu", "-q", "-p", "no:cacheprovider", "-W", f"ignore:{IMPORTED}"]
     code = pytest.main([*words, *_divided(work)], plugins=[keeper])
-    # Expected exit codes of pytest: all tests passed, some failed, interrupted, no tests left.
+    # Exit codes of pytest: 0 all tests passed, 1 some failed, 2 interrupted, 5 no tests left.
     if code not in (0, 1, 2, 5):
         raise RuntimeError(f"pytest ended with {code}; see above")
     if keeper.cut:
@@ -75,8 +75,8 @@ def _divided(work: Work) -> list[str]:
     count = workers()
     if work.tiny or count < 2 or absent(["xdist"]):
         return []
-    # xdist's worker processes do not load the plugin `Keeper`, so tests that already have a record
-    # are deselected here.
+    # Options that deselect the tests with a record. The plugin `Keeper` cannot do this here,
+    # because xdist's worker processes do not load it.
     done = [f"--deselect={record['test']}" for record in work.records]
     # Disable pytest-benchmark: it warns about xdist, and pytest treats warnings as errors.
     return ["-n", str(count), "--dist", "worksteal", "-p", "no:benchmark", *done]

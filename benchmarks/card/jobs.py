@@ -37,14 +37,14 @@ class Job(NamedTuple):
     # Whether the job also resumes results that were measured with other code.
     goes_on: bool = False
     # Whether the job runs after all others. Such a job measures no times, so it does not take the
-    # device lock; beside other jobs it would disturb their timing.
+    # device lock. It must not run beside other jobs, because it would disturb their timing.
     alone: bool = False
 
 
 TRAINS = ("chex", "flax", "optax", "orbax.checkpoint", "tyro", "rich", "matplotlib")
 SLICES: dict[str, Any] = {"needs": TRAINS, "files": 2, "goes_on": True}
-# Options of jobs that use JAX and PyTorch. Without preallocation, JAX does not take most of the
-# GPU's memory at its start, so enough is left for PyTorch.
+# Options of jobs that use JAX and PyTorch. JAX must not preallocate most of the GPU's memory at its
+# start, because PyTorch needs memory too.
 SHARED: dict[str, Any] = {
     "needs": ("torch", "gymnasium"),
     "environment": MappingProxyType({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),

@@ -68,9 +68,10 @@ def environment(
 ) -> dict[str, str]:
     """Return the environment variables of a job's process.
 
-    `asked` has the job's own variables. The job's XLA flags are appended to the XLA flags of this
-    process. On a GPU, a job without XLA flags of its own gets the flags of `gpu_flags`. Processes
-    that share a GPU (`shared`) do not preallocate its memory.
+    On a GPU, the job's own variables `asked` are added. The job's XLA flags, by default those of
+    `gpu_flags`, are appended to the XLA flags of this process. On a CPU, `asked` has no effect, and
+    tiny runs get the flags `QUICK`. Processes that share a GPU (`shared`) do not preallocate its
+    memory.
     """
     on_gpu = header["platform"] == "gpu"
     extra = {"XLA_FLAGS": " ".join(map(str, gpu_flags.known()))} | dict(asked) if on_gpu else {}
@@ -105,7 +106,8 @@ def run(order: Order, variables: dict[str, str], stop: threading.Event) -> tuple
     reader = threading.Thread(target=_echo, args=(order.job, process, output), daemon=True)
     with _killed(process, reader):
         reader.start()
-        # BrokenPipeError is raised if the process has already ended; its output shows why it did.
+        # If the process has already ended, this raises BrokenPipeError. The output shows the
+        # reason.
         with contextlib.suppress(BrokenPipeError):
             assert process.stdin is not None
             process.stdin.write(order.as_json())
@@ -115,10 +117,10 @@ def run(order: Order, variables: dict[str, str], stop: threading.Event) -> tuple
 
 
 def _wait(process: subprocess.Popen, limits: Limits, stop: threading.Event) -> str:
-    """Wait for the end of a process; return an error message, or "" if the process succeeded.
+    """Wait until a job's process ends; return an error message, or "" if the process succeeded.
 
-    The process itself enforces `limits.seconds`, because only the process knows how long it waited
-    for the device.
+    This function enforces `limits.most`. The process itself enforces `limits.seconds`, because only
+    the process knows how long it waited for the device.
     """
     end = time.monotonic() + limits.most
     while not stop.is_set():
@@ -147,7 +149,7 @@ def _killed(process: subprocess.Popen, reader: threading.Thread) -> Iterator[Non
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        reader.join()  # the thread ends, because no process is left that could write to the pipe
+        reader.join()  # `reader` ends, because no process is left that could write to its pipe
         for pipe in (process.stdin, process.stdout):
             with contextlib.suppress(BrokenPipeError):
                 assert pipe is not None

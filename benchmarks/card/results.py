@@ -57,7 +57,8 @@ class Work:
         self.begun, self.seconds, self.most = time.monotonic(), seconds, most
         self.records: Records = header.pop("rows", [])
         failed: Records = header.pop("failed", [])
-        # Cases that ran out of memory are tried again: another job may have been using the memory.
+        # Drop the failures for lack of memory, so that their cases are tried again: another job may
+        # have been using the memory.
         self.failed = [record for record in failed if NO_MEMORY not in record["reason"]]
         self.missing: dict[str, str] = {}
         self.longest = 0.0  # seconds that the longest case so far has taken
@@ -81,9 +82,12 @@ class Work:
         """Measure a case by calling `figures`, unless the case already has a record or has failed.
 
         `case` identifies one measurement of the job, for example by an id and a number of
-        environments. `figures` returns the case's records, which are stored. If it raises an error,
-        the case is stored as failed, with the reason. Raises `OutOfTimeError`, without a
-        measurement, if the time left is shorter than the longest case so far took.
+        environments. `figures` returns the case's records, which are stored. If `figures` raises a
+        `LookupError`, `RuntimeError` or `ValueError`, the case is stored as failed, with the
+        reason.
+
+        Raises `OutOfTimeError` instead of measuring if the time left is shorter than the time that
+        the longest case so far took.
         """
         if self.has(**case):
             return
@@ -201,8 +205,8 @@ def _output(*words: str) -> str:
 def code() -> str:
     """Return a digest of the Python sources of environments, learners and benchmarks.
 
-    A commit hash would not identify the code: committing results changes it, and a copied checkout
-    may have no git directory.
+    The commit hash cannot serve as this digest: committing results changes the hash, and a copied
+    checkout may have no git directory.
     """
     learners = importlib.util.find_spec("jaxenvs.baselines")
     package = Path(str(jaxenvs.__file__)).resolve().parent

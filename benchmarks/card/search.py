@@ -31,12 +31,12 @@ SEARCHED = (
 )
 FIFTEEN = "Puzzle-SlidingTile-4x4-v0"
 BATCHES = (100_000, 400_000, 20_000)  # batch sizes of A*: numbers of nodes expanded together
-# Fraction of the device's memory that a search may use; other jobs use the device at the same time.
+# Fraction of the device's memory that a search may use; other jobs need memory at the same time.
 SHARE = 0.3
 # Limit on the number of nodes that one search may store, even if more fit into memory.
 MOST_NODES = 600_000_000
-# The search runs in passes. No further pass starts once all passes together have stored this many
-# nodes.
+# Limit on the number of nodes that all passes of a search store together. Once the limit is
+# reached, no further pass starts.
 MANY = 1_000_000_000
 
 
@@ -101,11 +101,12 @@ def _passes(
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """Search in passes; return the cost of each level (inf if unsolved), and a dict of totals.
 
+    A pass searches all levels that are not solved yet. A level stays unsolved if the table of nodes
+    becomes full. In place of each solved level, a pass searches the goal board, so that array
+    shapes stay the same and one compiled program serves all passes. Stop when all levels are
+    solved, when a pass solves none, or after MANY nodes.
+
     The totals are the numbers of nodes, expanded nodes and passes, and the time of all passes.
-    Stop when all levels are solved, when a pass solves none, or after MANY nodes. A further pass
-    searches again from the levels that are unsolved because the table of nodes was full. It
-    replaces the solved levels by the goal board, so that array shapes stay the same and one
-    compiled program serves all passes.
     """
     cost, better = np.full(len(boards), np.inf), True
     counts = {"nodes": 0, "expanded": 0, "passes": 0}

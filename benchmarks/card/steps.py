@@ -31,7 +31,7 @@ NAVIX, XLAND = "NAVIX", "XLand-MiniGrid"
 TASKS = "medium-1m"  # XLand-MiniGrid's task set from which the rule worlds draw their tasks
 TOP = 16  # number of GPU kernels of a step to record, the longest-running ones
 
-# Reset source: a level pool; each rollout regenerates one 16th of its levels. With the reset source
+# Reset source: a level pool of which each rollout regenerates one 16th. With the reset source
 # `pool`, each rollout regenerates all levels of the pool.
 GRADUAL = "pool, a 16th anew"
 EXPENSIVE = ("exact", "pool", "stock")  # reset sources for levels that are slow to generate
@@ -41,10 +41,9 @@ BABYAI = ("exact", "pool", GRADUAL, "stock")
 
 
 class Case(NamedTuple):
-    """An environment id and batch size to measure.
+    """An environment id and a batch size at which contestants are measured in turns.
 
-    `sources` are this library's reset sources to measure. `others` are the other packages to
-    measure; they take turns with this library.
+    The contestants are this library with each reset source in `sources`, and the packages `others`.
     """
 
     id: str
@@ -53,9 +52,9 @@ class Case(NamedTuple):
     others: Sequence[str] = ()
 
 
-# Cases of each job, the most important first. The batches of all reset sources of a case are in GPU
-# memory at the same time. With 262,144 environments of `WHOLE_SYMBOLIC`, only one batch fits, so
-# this case measures only the reset source `stock`.
+# Cases of each job, the most important first. A case needs GPU memory for a batch of each reset
+# source at the same time. With 262,144 environments of `WHOLE_SYMBOLIC` only one batch fits, so
+# this case has only the reset source `stock`.
 CASES = {
     "craft": (
         Case(IDS, 65_536, WITH_BARE),
@@ -101,9 +100,9 @@ TINY = {
 
 
 def job(name: str) -> Callable[[Work], None]:
-    """Return the function of the job `name`, which measures the cases in `CASES[name]`.
+    """Return the function of the job `name`, which measures the cases `CASES[name]`.
 
-    In a tiny run, which only tests the job, it measures the case `TINY[name]` instead.
+    A tiny run, which only tests the job, measures only the case `TINY[name]`.
     """
 
     def run(work: Work) -> None:
@@ -175,8 +174,8 @@ def flat(record: dict[str, Any]) -> dict[str, Any]:
 def launches(runner: timing.BatchRunner) -> dict[str, int]:
     """Count the GPU kernels that a step of the timed program launches; return {} on a CPU.
 
-    The result is also empty if the step cannot be found in the program's HLO, because another loop
-    has the same number of iterations or this release of XLA writes HLO differently.
+    Also return {} if the step cannot be found in the program's HLO. This happens if another loop
+    has the same number of iterations, or if this release of XLA writes HLO differently.
     """
     if jax.default_backend() == "cpu":
         return {}
@@ -213,9 +212,9 @@ def rules(work: Work) -> None:
 def step_costs(work: Work) -> None:
     """Measure what new levels cost on Craft-Classic-Ids, and how long each kernel takes.
 
-    The first part measures the time of a step with several time limits. The shorter the time limit
-    is, the more episodes end in each step, and the more new levels the step needs. The second part
-    measures the kernels of a step with several reset sources.
+    The first part times a step with several time limits. With a shorter time limit, more episodes
+    end in each step, so the step needs more new levels. The second part times the kernels of a step
+    with several reset sources.
     """
     env_id, batch = (DOORKEY, 16) if work.tiny else (IDS, 4096)
     for limit in (4,) if work.tiny else (0, 1000, 100):

@@ -25,7 +25,7 @@ CRAFT, DOORKEY = "Craft-Classic-Ids-v0", "Grid-DoorKey-8x8-v0"
 WHOLE = "Craft-Ids-v0"
 FULL = 8192  # number of environments in training runs on the full game of Craft (`WHOLE`)
 MANY = 16_384  # number of environments with which PPO trains fastest on the full game of Craft
-# Layer widths that give a network of a million parameters, most of them in the first layer.
+# Layer widths of a network with a million parameters, most of them in the first layer.
 A_MILLION = (128, 128, 128)
 RECURRENT = {"rollout_steps": 32, "bfloat16": True, "minibatches": 8, "epochs": 2}
 RECURRENT |= {"chunk": 4, "unroll": 1, "reset_source": "stock"}
@@ -55,8 +55,8 @@ class Training(NamedTuple):
 def job(cases: Sequence[Training], tiny: Training) -> Callable[[Work], None]:
     """Return the function of a job that measures training speed in steps per second.
 
-    The job times the training runs `cases`, one after another. In a tiny run, which only tests the
-    job, it times only `tiny`.
+    The job times the training runs `cases`, one after another. A tiny run, which only tests the
+    job, times only the training run `tiny`.
     """
 
     def run(work: Work) -> None:
@@ -115,12 +115,11 @@ def sliced(
 ) -> Callable[[Work], None]:
     """Return the function of a job that trains one slice of a long run.
 
-    `words` are the arguments of `jaxenvs train` for the first slice, `later` the arguments for
-    resumed slices. In a tiny run, which only tests the job, `tiny` replaces `words`, and the last
-    two arguments in `tiny` replace `later`. `judged` maps the directory of the finished run to
-    records.
-
     A slice starts from the newest checkpoint and lasts until the run ends or the time is up.
+    `words` are the arguments of `jaxenvs train` for the first slice, `later` the arguments for
+    resumed slices. A tiny run, which only tests the job, uses `tiny` in place of `words`, and the
+    last two arguments in `tiny` in place of `later`. `judged` computes records from the directory
+    of the finished run.
     """
 
     def run(work: Work) -> None:
@@ -174,8 +173,8 @@ billion = sliced(RUN, LATER, TINY)
 def _found(path: Path, carrier: Path) -> int:
     """Return the number of the update to resume from, or 0 to start a new run.
 
-    If one of the packed checkpoints (see carried.py) is newer than the run in `path`, the run is
-    first replaced by the run unpacked from that file.
+    If a packed checkpoint (see carried.py) is newer than the run in `path`, unpack it to `path` in
+    place of this run.
     """
     from jaxenvs.baselines.storage import checkpoints
 

@@ -41,21 +41,20 @@ SHORT_ROWS = (8, 16, 32, 64)  # row lengths for which a thread reads four elemen
 CODE = 400
 BURST = 64  # number of bytes that one access to device memory transfers
 L1 = 1 << 16  # size in bytes of the largest array that fits into the L1 cache
-# A concatenation whose last axis has at most this size is assumed to be the index vector of a
+# Largest size of the last axis with which a concatenation is assumed to be the index vector of a
 # gather. A larger concatenation is assumed to be data.
 VECTORS = 4
 
 
 class Features(NamedTuple):
-    """Features of one kernel launch, from which the model `kernel_time` predicts its time.
+    """Features of one kernel launch; the model `kernel_time` predicts the launch's time from them.
 
-    The numbers, except `depth`, are totals over the launch, for example over all its warps.
-
-    If all numbers have their default 0, the predicted time is `Coefficients.floor`.
+    All numbers except `depth` are totals over the launch, for example over all its warps. If all
+    numbers are 0, their default, the predicted time is `Coefficients.floor`.
     """
 
-    # Emitter, the part of XLA's compiler that generated the kernel: loop, reduce, transpose,
-    # scatter or concatenate. `memory` stands for a copy, a sort or a library call.
+    # Emitter: the part of XLA's compiler that generated the kernel (loop, reduce, transpose,
+    # scatter or concatenate), or `memory` for a copy, a sort or a library call.
     kind: str
     warps: float = 0.0  # number of warps of the launch
     blocks: float = 0.0  # number of thread blocks of the launch
@@ -148,8 +147,8 @@ def _contiguous(elements: int, unroll: int = 1) -> Grid:
 def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
     """Return the sampled lanes of a kernel that reads `rows` rows of `width` elements each.
 
-    Each lane reads `unroll` elements. If the number of elements that a warp reads is a multiple of
-    `width`, each warp reads whole rows. Otherwise it reads neighbouring elements of a single row.
+    Each lane reads `unroll` neighbouring elements. A warp reads whole rows if its number of
+    elements is a multiple of `width`; otherwise it reads a part of one row.
     """
     step = LANES * unroll
     if step % width == 0:
@@ -164,8 +163,8 @@ def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
 def _read(walk: Walk, wanted: Sequence[hlo.Instruction], grid: Grid, unroll: int = 1) -> None:
     """Add requests to `walk`: each lane computes `unroll` neighbouring elements of `wanted`.
 
-    If the code is short, the compiler unrolls the loop over a lane's elements, so a value that
-    several elements need is computed once. Otherwise it is computed again for each element.
+    If the code is short, the compiler unrolls the loop over a lane's elements. In this case a value
+    that several elements need is requested once, otherwise once for each element.
     """
     shared = 1
     if unroll > 1:
@@ -193,7 +192,7 @@ def _ask(
 def _read_small(walk: Walk, instruction: hlo.Instruction, warps: float) -> None:
     """Request from `walk` a result of the kernel whose size differs from the main array's.
 
-    All `warps` warps of the launch compute this result together.
+    The work for this result is divided among all `warps` warps of the launch.
     """
     grid = _contiguous(size(instruction.shape))
     index = indices.unlinear(instruction.shape, grid.positions)
@@ -251,7 +250,8 @@ def _reduce(launch: Launch) -> Features:
         elif result.opcode != "reduce":
             _read_small(walk, result, grid.warps)
     pieces = max(-(-width // (LANES * unroll)), 1) if by_row else LANES
-    blocks = grid.warps / max(pieces, BLOCK["reduce"])  # a block reads a whole row, however long
+    # A block has enough warps to read a whole row.
+    blocks = grid.warps / max(pieces, BLOCK["reduce"])
     sectors += len(heroes) / pieces if by_row else len(heroes) * 4 / width
     steps = math.log2(min(max(width / unroll, 2), LANES)) if by_row else 1.0
     shuffles = len(heroes) * (steps / min(pieces, LANES) + 1)

@@ -17,7 +17,8 @@ HEROES = ("scatter", "reduce", "transpose", "concatenate")
 class Launch:
     """A kernel launch of a fusion.
 
-    `instruction`, which is in the computation `scope`, launches the fusion. `kind` is the emitter.
+    `instruction` is the fusion instruction, which is in the computation `scope`. `kind` is the
+    emitter, inferred from the fusion by default.
     """
 
     module: hlo.Module
@@ -50,7 +51,8 @@ class Launch:
     def heroes(self, opcode: str) -> list[hlo.Instruction]:
         """Return the instructions with this opcode that are closest to the results.
 
-        Searches from each result towards the parameters, and stops at the first such instruction.
+        The search follows every path from a result towards the parameters, and ends at the first
+        instruction with this opcode on the path.
         """
         found, seen = [], set()
         pending = [result.name for result in self.results]
@@ -74,7 +76,7 @@ class Launch:
     def stored(self, result: hlo.Instruction) -> hlo.Instruction:
         """Return the instruction whose value the kernel stores for a result of the fusion.
 
-        It is the update if the fusion updates an array in place, else `result` itself.
+        This is `result` itself or, if the fusion updates a slice of an array in place, the update.
         """
         found = self.source(result)
         if found.opcode == "dynamic-update-slice":

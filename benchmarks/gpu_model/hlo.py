@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 # Opcodes that launch no kernel.
 FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all"}
-# Suffixes of opcodes that end an asynchronous operation. They launch no kernel: only the opcode
-# that starts the operation counts as a launch.
+# Suffixes of opcodes that end an asynchronous operation. These opcodes launch no kernel, because
+# the kernel is launched by the opcode that starts the operation.
 FINISHERS = ("-done", "-update")
 # Opcode that only calls a computation -> attribute with the name of this computation.
 CALLS = {"call": "to_apply", "async-start": "calls"}
@@ -163,8 +163,8 @@ def kernels(module: Module, computation: str) -> Iterator[Kernel]:
 def _loop(module: Module, within: str, loop: Instruction) -> Iterator[Kernel]:
     """Yield one launch for the loop itself, then the kernels of its body.
 
-    The body's counts are multiplied by the number of iterations. If this number is unknown, yields
-    the kernels of one iteration and of one evaluation of the condition.
+    The number of launches of a body's kernel is multiplied by the number of iterations. If this
+    number is unknown, yield the kernels of one iteration and of one evaluation of the condition.
     """
     yield Kernel(loop.name, "while", "", 0, 0, frozenset({loop.op_name}), within=within)
     inside = list(kernels(module, loop.attribute("body")))
@@ -225,9 +225,9 @@ def _fusion_bytes(
 
 
 def _results(fused: Computation, root: Instruction) -> Iterator[Instruction]:
-    """Yield the results of a fusion: its root, or the members of a root that is a tuple.
+    """Yield the results of a fusion: its root or, if the root is a tuple, the tuple's elements.
 
-    For a result that is updated in place, yields the instruction that updates it.
+    A result that is updated in place is replaced by the instruction that updates it.
     """
     if root.opcode == "tuple":
         for name in root.operands:
@@ -261,8 +261,8 @@ def _written(scope: Computation, instruction: Instruction) -> int:
     if instruction.opcode == "scatter":
         arrays = (len(instruction.operands) - 1) // 2
         return sum(scope[name].bytes for name in instruction.operands[-arrays:])
-    # Count only the copy. The result of "copy-start" is a tuple of the copy, the operand and a
-    # context.
+    # Count only the copy. The whole result of "copy-start" is a tuple of the copy, the operand and
+    # a context.
     if instruction.opcode == "copy-start":
         return scope[instruction.operands[0]].bytes
     return instruction.bytes
@@ -293,8 +293,8 @@ def _parameter_read(module: Module, fused: Computation, operand: Instruction, po
     """
     names = {i.name for i in fused.values() if i.opcode == "parameter" and i.rest == str(position)}
     total = 0
-    # The instructions are in the order of their definition, so a view (such as a reshape) comes
-    # before the instructions that use it.
+    # Instructions are in the order of their definition. So each view of the parameter (such as a
+    # reshape) is added to `names` before the loop reaches the instructions that use the view.
     for user in fused.values():
         places = [place for place, name in enumerate(user.operands) if name in names]
         if places and user.opcode in VIEWS:

@@ -1,8 +1,8 @@
 """Functions that map an index of an HLO instruction's result to the indices of its operands.
 
 Indices are integer arrays (rank, lanes): one index per lane (thread). Inside a fusion XLA's GPU
-compiler makes all arrays row-major. Where an index depends on a value that is known only at run
-time, a hash of that value's index replaces the value.
+compiler makes all arrays row-major. If an index depends on a value that is known only at run time,
+the value is replaced by a pseudorandom number, see `Values`.
 """
 
 import functools
@@ -14,12 +14,12 @@ import numpy as np
 
 from . import hlo
 
-# `Values` follows a chain of at most this many instructions to compute a value. If the chain is
-# longer, the value counts as unknown.
+# Limit on the length of the chain of instructions that `Values` follows to compute a value. A value
+# with a longer chain counts as unknown.
 DEPTH = 60
 # Exclusive upper bound of the pseudorandom numbers that replace values known only at run time, such
-# as the index at which a gather reads. It is small, because in real programs neighbouring lanes
-# read elements that are near each other.
+# as the index at which a gather reads. The bound is small because, in real programs, neighbouring
+# lanes read elements that are near each other.
 RANGE = 16
 
 
@@ -82,7 +82,7 @@ def unlinear(shape: str, position: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def divisions(shape: str, other: str = "") -> float:
-    """Return the number of issue slots (machine instructions) that compute an index of `shape`.
+    """Return the issue slots (machine instructions) that computing an index of `shape` takes.
 
     The index is computed from a flat position or, if `other` is given, from an index of the shape
     `other`. Every axis except the first needs a division by its size, which costs four slots, or
@@ -109,7 +109,7 @@ def inserted(index: np.ndarray, axes: Sequence[int], values: Sequence) -> np.nda
 
 
 def through(view: hlo.Instruction, operand: hlo.Instruction, index: np.ndarray) -> np.ndarray:
-    """Return the operand's index (rank, lanes) at which `view` reads its element `index`.
+    """Return the index in `operand`, (rank, lanes), of the element that `view` has at `index`.
 
     view: slice, broadcast, transpose, reverse, reshape or bitcast.
     """
@@ -141,7 +141,7 @@ def _row_major(shape: str) -> str:
 def padded(
     pad: hlo.Instruction, operand: hlo.Instruction, index: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return which lanes read the operand (a mask), and the index that each lane reads there.
+    """Return a mask of the lanes that read the operand, and each lane's index in the operand.
 
     All other lanes read padding; their index is 0.
     """
@@ -164,8 +164,8 @@ def gathered(
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return, for each lane, the index of the operand's element that a gather reads.
 
-    Also returns the indices of the elements of `starts` that the gather reads, one array for each
-    axis that has a start index.
+    The second result lists the indices at which the gather reads `starts`: one array for each axis
+    of the operand that has a start index.
     """
     offset = numbers(gather.rest, "offset_dims")
     collapsed = numbers(gather.rest, "collapsed_slice_dims")

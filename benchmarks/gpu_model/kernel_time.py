@@ -51,18 +51,18 @@ class Coefficients(NamedTuple):
     sector: float = 3.788e-06  # cost of storing a 32-byte sector, us
     near_byte: float = 1.584e-07  # cost of reading or writing a byte, us
     far_byte: float = 1.251e-07  # extra cost of each byte that exceeds the size of the L2 cache, us
-    # Latencies (us) in one warp, then parameters of how far other running warps hide this latency.
+    # The next fields are latencies in one warp, and parameters for how well other warps hide them.
     step: float = 0.00107  # latency of an issue slot, us
     wait: float = 0.01691  # latency of a load, us
     chain: float = 0.09133  # latency of a load that needs the value of another load, us
     turn: float = 0.02503  # latency of branching to one operand of a concatenation, us
-    # Number of warps that a scheduler holds at once. While one of them waits, others run.
+    # Number of warps that a scheduler holds at once. While one warp waits, the other warps run.
     resident: float = 7.246
-    # The smooth maximum is a p-norm. Its exponent is 1 (a sum) for few warps and 1 + `overlap` for
-    # many warps.
+    # The smooth maximum is a p-norm. Its exponent is 1 for few warps, which makes it a sum, and 1 +
+    # `overlap` for many warps.
     overlap: float = 4.163
     crowd: float = 23.91  # number of warps per scheduler at which the exponent is 1 + `overlap` / 2
-    # For each emitter, the factor that multiplies the terms of instruction issue and of latency.
+    # For each emitter, a factor that multiplies two terms of the model: issue and latency.
     reduce: float = 0.814
     transpose: float = 0.7686
     scatter: float = 0.7028

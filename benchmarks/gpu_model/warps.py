@@ -1,11 +1,12 @@
 """Count of instructions, loads and cache sectors that sampled warps of a fusion need.
 
-XLA compiles a fusion to a function of the output's index. For each output element, the function
-computes all values that the element depends on, so a value that several elements need is computed
-several times. This module follows the indices of a few warps (groups of 32 lanes, which are threads
-that run together) from the outputs back to the parameters. An instruction that is needed several
-times at the same indices is counted once, because the compiler eliminates common subexpressions. A
-branch of a concatenation or pad is counted in every warp in which at least one lane takes it.
+XLA compiles a fusion to a function that computes an output element from the element's index. The
+function computes all values on which the element depends, so a value is computed again for each
+element that needs it. This module follows the indices of a few warps (groups of 32 lanes, which are
+threads that run together) from the outputs back to the parameters. An instruction that is needed
+several times at the same indices is counted once, because the compiler eliminates common
+subexpressions. A warp executes a branch of a concatenation or pad if at least one of its lanes
+takes the branch.
 """
 
 import dataclasses
@@ -49,8 +50,8 @@ COSTS = {
     "sign": 3.0,
     "popcnt": 2.0,
     "count-leading-zeros": 2.0,
-    # Cost of the instructions that clamp the start index to the bounds of the array. It does not
-    # include the address of the load, which costs `ADDRESS` in addition.
+    # Cost of clamping the start index to the bounds of the array. Computing the address of the load
+    # costs `ADDRESS` in addition.
     "gather": 4.0,
     "dynamic-slice": 4.0,
     "pad": 3.0,
@@ -67,9 +68,9 @@ WIDE = {"s64", "u64", "f64"}  # types whose operations cost twice as much
 
 
 class Lanes(NamedTuple):
-    """Request for the value of an instruction: each sampled lane needs it at one index.
+    """Request for the value of an instruction: each sampled lane needs the value at one index.
 
-    A loop may repeat the request; `trips` is the number of times that the lanes make it.
+    `trips` is the number of times that the lanes make the request, for example in a loop.
     """
 
     at: np.ndarray  # index of the element that each lane reads, int64 (rank, lanes)
@@ -92,9 +93,10 @@ class Work:
     loads: float = 0.0  # number of load instructions
     lines: float = 0.0  # number of 128-byte cache lines that each load reads, summed over loads
     branches: float = 0.0  # number of branches: operands of concatenations that the warp reads
-    # Distinct sectors that the sampled warps read, for each operand of the fusion by its index.
+    # Index of an operand of the fusion -> distinct sectors of the operand that sampled warps read.
     touched: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
-    # Distinct pairs (sector, group of warps that reads it), encoded as integers, for each operand.
+    # Index of an operand of the fusion -> distinct pairs (sector, group of warps that reads the
+    # sector), encoded as integers.
     pairs: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
@@ -111,7 +113,7 @@ class Walk:
         self.pending: dict[str, dict[bytes, Lanes]] = {}
         self.divided: set[tuple] = set()
         self.values = indices.Values(fused)
-        # Names of instructions whose requests are not followed, because other lanes compute them.
+        # Names of instructions at which requests end, because other lanes compute the values.
         self.skipped = frozenset(skipped)
 
     def read(self, name: str, lanes: Lanes) -> None:
@@ -130,11 +132,10 @@ class Walk:
         return float(lanes.active.reshape(self.warps, -1).any(1).mean()) * lanes.trips
 
     def divide(self, shape: str, other: str, lanes: Lanes) -> None:
-        """Count the machine instructions that convert indices of one array shape to another.
+        """Count the machine instructions that convert the lanes' indices to another array shape.
 
-        The lanes' indices of shape `other` become indices of `shape`.
-
-        A repeated conversion of the same indices counts only once.
+        The indices are of shape `other` and are converted to indices of `shape`. A repeated
+        conversion of the same indices counts only once.
         """
         key = indices.dims(shape), indices.dims(other), lanes.key
         if key not in self.divided:
@@ -145,8 +146,8 @@ class Walk:
     def run(self) -> Work:
         """Follow all requests back to the parameters; return the work of an average warp.
 
-        Visits instructions in reverse order, from users to operands. So when an instruction is
-        visited, all requests for its value have been made.
+        Instructions are visited in reverse order, users before operands. When an instruction is
+        visited, all requests for its value have therefore been made.
         """
         for instruction in reversed(self.fused.values()):
             asked = list(self.pending.pop(instruction.name, {}).values())
@@ -202,7 +203,7 @@ def _elementwise(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None
             walk.read(name, lanes)
         elif not dims:
             walk.read(name, _scalar(lanes))
-        else:  # an operand of another rank is not read elementwise, so guess its indices
+        else:  # not an elementwise operand, because its rank differs: guess the indices
             shape = walk.fused[name].shape
             positions = indices.linear(instruction.shape, lanes.at) % indices.size(shape)
             walk.read(name, lanes._replace(at=indices.unlinear(shape, positions)))
@@ -229,7 +230,7 @@ def _pad(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
 
 def _concatenate(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     (axis,) = indices.numbers(instruction.rest, "dimensions")
-    # `known`: whether all lanes read the same operand, so that no branch is needed.
+    # `known`: whether all lanes read from the same operand. If they do, the warp needs no branch.
     start, known = 0, np.ptp(lanes.at[axis]) == 0
     for name in instruction.operands:
         width = indices.dims(walk.fused[name].shape)[axis]
@@ -264,8 +265,9 @@ def _dynamic_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
 def _dynamic_update_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     """Request the operands of a dynamic-update-slice: the old array and the update.
 
-    The update is requested only by lanes whose index lies inside it. Inside a fusion the update is
-    not made in place. Its start index is known only at run time, and is taken to be 0.
+    All lanes request the old array, because the update is not made in place inside a fusion. Only
+    lanes whose index lies inside the update request the update. Its start index, which is known
+    only at run time, is taken to be 0.
     """
     walk.read(instruction.operands[0], lanes)
     update = walk.fused[instruction.operands[1]]

@@ -58,8 +58,8 @@ class Contestant:
     def rollout(self, length: int) -> Callable[[Array, PyTree[Array]], tuple[PyTree, tuple]]:
         """Return a function that makes `length` random steps.
 
-        It maps (key, state) to (state, (obs, reward)). Each iteration of its scan is one step, and
-        every observation and reward is stored, as in a learner's rollout. A pool of levels is
+        It maps (key, state) to (state, (obs, reward)) by a scan with one step per iteration. It
+        stores every observation and reward, as a learner's rollout does. A pool of levels is
         refreshed before the first step.
         """
 
@@ -87,7 +87,7 @@ class Game(NamedTuple):
     actions: int | Box  # number of discrete actions, or the action space
     # Function that steps the game, called with one action or an array of `num_envs` actions.
     step: Callable[[Any], Any]
-    # Minimum number of steps in a timed run, so that the run contains a typical number of resets.
+    # Minimum number of steps in a timed run: enough for a typical number of resets.
     turn: int
 
 
@@ -157,10 +157,10 @@ def ours(
 
 
 def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
-    """Return the constructor argument that selects an observation, as a dictionary.
+    """Return the constructor argument `obs` as a dictionary, which is empty if none is needed.
 
-    Without `obs`, the result selects the image observation for grids, because other packages return
-    images too, and is empty for other environments.
+    If `obs` is None, select the image observation for grids, because other packages return images
+    too. Other environments need no argument then.
     """
     if obs is None and "image" in jaxenvs.make(env_id).observations:
         obs = "image"
@@ -176,10 +176,10 @@ def peer_obs(env_id: str) -> str:
 
 
 def craftax_level(env_id: str) -> str:
-    """Return the name of the environment in craftax that is compared with an id.
+    """Return the name of the craftax environment that is compared with an id.
 
-    For ids such as Craft-Ids-v0 it is craftax's symbolic one, because craftax has no observation
-    of block ids.
+    Ids that observe block ids, such as Craft-Ids-v0, are compared with craftax's symbolic
+    observation, because craftax has no observation of block ids.
     """
     name = jaxenvs.spec(env_id.replace("-Ids-", "-Symbolic-")).upstream
     if not name.startswith("Craftax-"):

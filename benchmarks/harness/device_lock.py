@@ -15,7 +15,8 @@ POLL = 0.02  # seconds between two attempts to take the lock
 class Device:
     """Access of this process to the device, which other processes may use too.
 
-    The context `held` waits for the lock on the device and holds it. These contexts may be nested.
+    The context `held` waits for the device's lock and holds the lock while the context lasts. The
+    process may nest several such contexts.
     """
 
     def __init__(self) -> None:
@@ -50,7 +51,8 @@ class Device:
                 self.depth -= 1
 
     def _take(self, file: IO[str]) -> None:
-        # Windows lacks `fcntl`, but also runs jobs one at a time, so it never calls this method.
+        # Import `fcntl` only here, because Windows lacks it. On Windows this method is never
+        # called, because jobs run one at a time there.
         import fcntl
 
         self._waiting_since = time.monotonic()

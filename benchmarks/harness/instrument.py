@@ -86,9 +86,9 @@ def use_one_core() -> None:
 def program(command: Callable[[Sequence[str] | None], int | None]) -> Command:
     """Decorator: run the function if its module is run as a program, such as with `python -m`.
 
-    Decorate only the last definition of a module: the function runs at once, when later
-    definitions do not exist yet. The exit code is the function's result (0 for None), or 2 after an
-    error, which is printed in one line.
+    Only the last definition of a module may be decorated, because in a program the function runs at
+    once, before later definitions exist. The exit code is the function's result (0 for None), or 2
+    after an error, which is printed in one line.
     """
 
     @functools.wraps(command)

@@ -26,9 +26,9 @@ def progress(group: Group) -> None:
 
 
 def ratios(groups: Sequence[Group]) -> list[dict[str, Any]]:
-    """Return how many times faster each of this library's batches is than each peer of its group.
+    """Return the speed-up of each of this library's batches over each peer of its group.
 
-    `ratio` compares wall time, `per_core` CPU time.
+    `ratio` is the speed-up in wall time, `per_core` in CPU time.
     """
     found = []
     for group in groups:

@@ -18,10 +18,9 @@ import numpy as np
 from . import device_lock
 from .contestants import Contestant, Game, silence
 
-# Target for the bytes of observations and rewards that one rollout stores. The target is small on a
-# CPU, so that observations and rewards stay in the CPU's caches. The target is large on an
-# accelerator: long rollouts make the time to launch the program (tens of microseconds) small per
-# step.
+# Target for the bytes of observations and rewards that one rollout stores. On a CPU the target is
+# small, so that they stay in the CPU's caches. On an accelerator it is large: launching a program
+# takes tens of microseconds, which long rollouts divide among many steps.
 ROLLOUT_BYTES = {"cpu": 16 << 20, "accelerator": 1 << 30}
 ROLLOUT_STEPS = (8, 1024)  # smallest and largest number of steps of a rollout
 # Limit on the bytes that a rollout stores, even if it then has fewer than ROLLOUT_STEPS[0] steps.

@@ -43,7 +43,7 @@ class Learner:
         self._process.stdout.close()
 
     def _send(self, asked: Any) -> None:
-        # If the process has ended, the next `_answer` raises a better error.
+        # Ignore this error: if the process has ended, the next `_answer` raises a clearer error.
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()

@@ -28,7 +28,7 @@ from jaxenvs.core.typed import installation, pip
 from ..harness.contestants import GRIDS, Contestant, Game, craftax_level, foreign, one_of, silence
 from . import envpool, puzzles
 
-# craftax's optimistic reset generates one new world per step for this many environments. craftax's
+# Number of environments that share a new world per step with craftax's optimistic reset. craftax's
 # authors chose the number.
 RATIO = 16
 INSTALL = f"not installed ({installation('bench')})"
@@ -47,7 +47,7 @@ class Peer(NamedTuple):
 
 
 def of(env_id: str) -> list[Peer]:
-    """Return the peers that may have an id's level: their `families` include the id's family."""
+    """Return the peers whose `families` include an id's family; they may have the id's level."""
     return [peer for peer in PEERS if jaxenvs.spec(env_id).family in peer.families]
 
 
@@ -74,11 +74,11 @@ def time_limit(env_id: str) -> int:
 def navix_level(env_id: str, renamed: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return NAVIX's name of a level.
 
-    Difference from MiniGrid: NAVIX's DoorKey always starts the agent in a corner.
+    Of a few levels NAVIX has only MiniGrid's version 1, under a name that ends in v0. `renamed`
+    maps the MiniGrid names of these levels (v1) to the NAVIX names (v0). For MiniGrid's version 0
+    of such a level, return MiniGrid's name, which NAVIX's registry does not contain.
 
-    NAVIX has only MiniGrid's version 1 of a few levels, but calls it v0. `renamed` maps the
-    MiniGrid names of these levels (v1) to the NAVIX names (v0). For MiniGrid's version 0 of such a
-    level the result is MiniGrid's name, which NAVIX's registry does not contain.
+    Difference from MiniGrid: NAVIX's DoorKey always starts the agent in a corner.
     """
     upstream = jaxenvs.spec(env_id).upstream
     if upstream in renamed:
@@ -177,9 +177,8 @@ def _craftax_optimistic(name: str, env_id: str, num_envs: int) -> Contestant:
 def in_turn(done: Bool[Array, " envs"], worlds: int) -> Int32[Array, " envs"]:
     """Return, for each environment, the index of the world in which it restarts, int32.
 
-    There are `worlds` new worlds. The first done environment gets world 0, the next one world 1,
-    and so on; after the last world comes world 0 again. For environments that are not done, the
-    index has no meaning.
+    The done environments get worlds 0 to `worlds - 1` in turn, then world 0 again, and so on. The
+    index of an environment that is not done has no meaning.
     """
     return (jnp.cumsum(done, dtype=jnp.int32) - 1) % worlds
 
@@ -190,7 +189,7 @@ def _craftax_worlds(env: Any, key: Array, count: int, params: Any) -> tuple[Arra
 
 
 def _select(done: Bool[Array, " envs"], begun: Any, going: Any) -> Any:
-    """Return the values of `begun` for environments that are done, of `going` for the others.
+    """Return `begun` for the environments that are done, and `going` for all others.
 
     `begun` and `going` are pytrees of arrays whose first axis is the environment.
     """
@@ -238,8 +237,8 @@ def _crafter(name: str, env_id: str, num_envs: int) -> Game:
         if env.step(action)[2]:
             env.reset()
 
-    # A sample of 1,000 steps is representative, because it contains several resets: random episodes
-    # last about 180 steps. Resets matter, as generating a world takes as long as 800 steps.
+    # Time at least 1,000 steps: random episodes last about 180 steps, so these steps contain
+    # several resets. Resets matter, because generating a world takes as long as 800 steps.
     return Game(name, "pixels", 1, 17, step, turn=1000)
 
 

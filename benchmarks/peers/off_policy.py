@@ -45,20 +45,19 @@ class Clock:
         return time.process_time(), time.perf_counter()
 
     def look(self, steps: int) -> None:
-        """Store the time of the first call with `steps` >= `mark`.
+        """Store the time when the training first has made `mark` environment steps or more.
 
-        `steps` is the number of environment steps made so far. The part of the training after
-        `mark` is timed separately.
+        The training after this time is timed separately. `steps` is the number of environment steps
+        made so far.
         """
         if steps >= self._mark and not self._marked[0]:
             self._marked = (steps, *self._now())
 
     def figures(self, steps: int) -> dict[str, Any]:
-        """Return the CPU and wall seconds of the whole training and of its last part.
+        """Return CPU and wall seconds of the whole training and of the part after `mark` steps.
 
-        The last part begins after `mark` environment steps, when everything is compiled.
-
-        `steps` is the number of environment steps of the whole training.
+        In this second part everything is already compiled. `steps` is the number of environment
+        steps of the whole training.
         """
         seconds, wall = self._now()
         at, marked, marked_wall = self._marked
@@ -135,9 +134,9 @@ def result(runners: Any, metrics: list[dict[str, Any]]) -> tuple[float | None, A
 def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
     """Return the mean return of about the last `LAST` episodes; None if there are no episodes.
 
-    Both arrays have one entry per update or per environment step, in order of time: `episodes` has
-    the number of episodes that ended in it, `returns` the sum of their returns. Each entry counts
-    with all its episodes, so the mean may be over more than `LAST` episodes.
+    Both arrays have one entry per update or per environment step, in order of time. An entry of
+    `episodes` is the number of episodes that ended, and the entry of `returns` is the sum of their
+    returns. Only whole entries are used, so the mean may be over more than `LAST` episodes.
     """
     following = np.cumsum(episodes[::-1])[::-1]
     first = np.flatnonzero(following >= min(LAST, int(following[0])))[-1] if following[0] else 0
@@ -148,8 +147,8 @@ def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
 def evaluate(act: Callable[[Any], Any], env: str, seed: int) -> float:
     """Return a policy's mean return over `EPISODES` episodes.
 
-    Seeds and the choice of episodes are the same as with Stable-Baselines3's `evaluate_policy`.
-    `act` maps the observations of all environments to actions.
+    The episodes are chosen and seeded as in Stable-Baselines3's `evaluate_policy`. `act` maps the
+    observations of all environments to actions.
     """
     import gymnasium
 
@@ -171,7 +170,7 @@ def evaluate(act: Callable[[Any], Any], env: str, seed: int) -> float:
 def our_settings(setting: dict[str, Any]) -> dict[str, Any]:
     """Return this library's settings for a setting of the comparison.
 
-    All settings that are not in the result have the same defaults in this library and the peers.
+    Settings that the result leaves out have the same defaults in this library and in the peers.
     """
     same = ("num_envs", "learning_rate", "gamma", "batch_size", "warm_up", "capacity")
     given: dict[str, Any] = {name: setting[name] for name in same}
@@ -292,9 +291,9 @@ TRAINERS: dict[str, Callable[[dict[str, Any], str], Train]] = {
 def serve(build: Callable[[dict[str, Any]], Train]) -> None:
     """Train on request: read JSON lines from stdin, answer each with one line on stdout.
 
-    The first line describes a learner, which `build` makes; in the answer, `missing` is None or the
-    reason why the learner is not available. Each further line is a seed to train with, and the
-    answer has the seconds and returns of this training run. All output of packages goes to stderr.
+    The first line describes a learner, which `build` makes. In the answer, `missing` is None or the
+    reason why the learner is not available. Each further line is a seed to train with. The answer
+    has the seconds and returns of this training run. All output of packages goes to stderr.
     """
     answers, sys.stdout = sys.stdout, sys.stderr
 

@@ -62,8 +62,8 @@ EQUAL = (
     Setting("4 x 128", 4, 128, epochs=4, minibatches=4),  # PureJaxRL's defaults
     Setting("64 x 128", 64, 128, epochs=4, minibatches=8, learning_rate=1e-3),
 )
-# Each library's own defaults. This library uses its preset of CartPole; rejax uses its defaults,
-# except that the activation is tanh. PureJaxRL is missing, because EQUAL[0] has its defaults.
+# Each library's own defaults, with two exceptions: this library uses its preset of CartPole, and
+# rejax uses tanh activation. PureJaxRL is missing, because EQUAL[0] has its defaults.
 OWN = {
     "jaxenvs, shared": Setting(
         "own", 16, 64, 4, 8, learning_rate=1e-3, value_weight=0.01, entropy=0.0, value_clip=0.0
@@ -110,10 +110,10 @@ class Trainer(NamedTuple):
 
 
 def ours(setting: Setting, apart: bool = True) -> Trainer:
-    """Return this library's PPO; like `jaxenvs train`, each call makes a chunk of several updates.
+    """Return this library's PPO, which makes chunks of several updates, like `jaxenvs train`.
 
-    With `apart`, actor and critic are separate networks, as in the other libraries; without it,
-    they share layers, as by default in this library.
+    With `apart`, actor and critic are separate networks, as in the other libraries. Otherwise they
+    share layers, which is this library's default.
     """
     import jaxenvs
     from jaxenvs.baselines import registry
@@ -139,8 +139,8 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
 def chunk_of(setting: Setting) -> int:
     """Return the number of updates per call of the training program.
 
-    The result is the divisor of the total number of updates with which the number of environment
-    steps per call is closest to 30,000.
+    Of all divisors of the total number of updates, choose the one with which a call makes closest
+    to 30,000 environment steps.
     """
     updates = setting.steps // setting.batch
     fitting = [n for n in range(1, updates + 1) if updates % n == 0]
@@ -170,11 +170,11 @@ def two_networks(env: Any) -> Any:
 def purejaxrl(setting: Setting, path: Path) -> Trainer:
     """Return PureJaxRL's `ppo.py`, imported from a clone.
 
-    If the clone contains gymnax, that copy is used instead of an installed one.
+    If the clone contains a copy of gymnax, import this copy and not an installed gymnax.
     """
     if not (path / "purejaxrl" / "ppo.py").is_file():
         raise LookupError(f"{path} has no purejaxrl/ppo.py; clone luchris429/purejaxrl there")
-    # Add both folders, because versions of PureJaxRL differ in the folder they import from.
+    # Add both folders, because some versions of PureJaxRL import from the one, some from the other.
     sys.path[:0] = [str(path), str(path / "purejaxrl")]
     stand_in("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training")
     stand_in("navix")

@@ -101,10 +101,7 @@ def notes(documents: Documents) -> str:
 
 
 def _earlier(document: dict[str, Any]) -> dict[str, int]:
-    """Return the number of rows that were measured at each commit other than the document's.
-
-    The result maps these commits to numbers of rows.
-    """
+    """Return, for each commit other than the document's, the number of rows measured at it."""
     kept = (row["commit"] for row in document["rows"] if "commit" in row)
     others = (name for name in kept if name != document.get("commit"))
     return dict(collections.Counter(others))
@@ -116,8 +113,7 @@ WHERE: dict[str, Column] = {"device": of("device"), "id": of("id"), "envs": of("
 def _noted(documents: Documents, lines: Iterable[Any], columns: dict[str, Column]) -> Table:
     """Return a table with a row for each of `lines`, without the columns that would be empty.
 
-    The table's note says how the measurements in `documents` were made: it is the text that the
-    function `notes` returns.
+    The note below the table is the text of `notes`, which says how the measurements were made.
     """
     return filled(tabulated(lines, columns)._replace(note=notes(documents)))
 
@@ -135,8 +131,8 @@ def plain(
 def beside(documents: Documents) -> Table:
     """Build a table that compares this library with other packages.
 
-    There is a line for each device, id and batch size, and columns for each package and for each of
-    this library's reset sources.
+    The table has a line for each device, id and batch size. It has a column for each package, and
+    for each reset source of this library.
     """
     lines: dict[tuple, dict[str, Row]] = {}
     # Label of a compared library or reset source -> whether it belongs to this library.
@@ -187,8 +183,8 @@ def _factor(ours: str, other: str) -> Column:
 def faster(row: Row, other: Row) -> float | None:
     """Return how many times faster `row` is than `other`; None if it is unknown.
 
-    If both rows have the same number of measured times, they were timed in turns: the result is the
-    median of the ratios of the i-th times. Otherwise it is the ratio of the two speeds.
+    If both rows have equally many times, they were measured in turns, and the result is the median
+    over turns of the ratio of their times. Otherwise the result is the ratio of the two speeds.
     """
     taken = {len(each.get("times_s", ())) for each in (row, other)}
     if "steps" in row and "steps" in other and len(taken) == 1:
@@ -199,7 +195,7 @@ def faster(row: Row, other: Row) -> float | None:
 
 
 def kernels(documents: Documents) -> Table:
-    """Build a table with a line for each profiled program, which lists its longest kernels."""
+    """Build a table with a line for each profiled program: its step time and longest kernels."""
     lines: dict[tuple, list[Row]] = {}
     for row in rows_of(documents):
         if row.get("part") == "kernels":

@@ -9,8 +9,8 @@ from .turns import CORE, ENVS, ID, Turns, compilation, conditions, factor, lead,
 
 JAX_PEERS = ("NAVIX", "XLand-MiniGrid")
 OPTIMISTIC, PLAIN = "craftax (optimistic 16)", "craftax (no reset)"
-# Names (see `Turns`) of this library's rows for the full game of Craft: BYTES observes block ids,
-# FLOATS the symbolic observation.
+# Names (see `Turns`) of this library's rows for the full game of Craft. The row BYTES observes
+# block ids, and the row FLOATS the symbolic observation.
 BYTES, FLOATS = "exact", "exact, symbolic"
 
 _GRIDS = {

@@ -7,8 +7,8 @@ from .registry import RESULTS, table
 from .text import Column, Table, fixed, of, ratio, short, tabulated
 from .turns import Turns, lead, turns
 
-# Values of NAME in the files `bench_families_NAME.json`, which have measured speeds. If several
-# files have the same id, the first file is used.
+# Values of NAME in the files `bench_families_NAME.json`, which have measured speeds. For an id that
+# is in several files, the first file is used.
 _SPEEDS = ("grid", "grid_2", "grid_3", "babyai", "rest")
 
 

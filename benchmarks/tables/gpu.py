@@ -236,8 +236,8 @@ for _name, _file, _columns in (
 def work_puzzles(work: dict[str, Any]) -> Table:
     """Build a table of the kernels and bytes that were counted in a step of each puzzle.
 
-    The number of kernels in brackets leaves out those that the scan around the step launches
-    (`loop_kernels`).
+    The number in brackets counts the kernels of the step itself, without the kernels of the scan
+    around the step (`loop_kernels`).
     """
     pairs: dict[str, dict[str, Any]] = {}
     for row in work["rows"]:
@@ -258,7 +258,7 @@ def work_puzzles(work: dict[str, Any]) -> Table:
     return tabulated(pairs.values(), columns)
 
 
-# Below: tables that test the model of kernel time on programs that it was not fitted to.
+# Below: tables that compare the kernel time model with programs to which it was not fitted.
 
 
 def _step(name: str) -> Column:

@@ -7,8 +7,9 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-# Entry of a record for a figure of A* with the puzzle's own lower bound on the cost; `{}` is the
-# figure's name. The entry with the plain name is for A* with the learned heuristic.
+# Name of a record's entry with a figure of A* that uses the puzzle's own lower bound on the cost;
+# `{}` is the figure's name. The entry with only the figure's name is of A* with the learned
+# heuristic.
 OWN = "{}_with_own_bound"
 
 

@@ -16,7 +16,7 @@ CPU_BATCH, GPU_BATCH = 1_024, 65_536
 
 
 class Line(NamedTuple):
-    """A row of README's GPU table: its label, and which measurement it shows."""
+    """A row of README's GPU table: its label, and the measurement that it shows."""
 
     label: str
     job: str

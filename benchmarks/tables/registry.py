@@ -40,8 +40,8 @@ TABLES: dict[str, Source] = {}
 def table(name: str, *files: str, command: str = "") -> Callable:
     """Decorator: register the function that builds table `name` from the contents of `files`.
 
-    The function's arguments are the contents in the order of `files`. If a `command` is given, the
-    files may be missing; the table is then one line that names this command.
+    The function gets the contents as arguments, in the order of `files`. With a `command`, the
+    files may be missing; in place of the table, the page then has one line with this command.
     """
 
     def keep(build: Build) -> Build:

@@ -96,7 +96,8 @@ of_rows(
 def _mean_return(row: dict[str, Any]) -> str:
     """Format the mean return over seeds.
 
-    Learners that are judged by their plans have no return; their cell links to the learner's page.
+    Learners that are judged by their plans have no return. Their cell is a link to the learner's
+    page.
     """
     on_page = f"[on its page]({row['option']}.md)"
     return on_page if row["return"] is None else fixed(3)(row["return"])
@@ -162,7 +163,7 @@ def _mean(numbers: Iterable[float | None]) -> float:
 def _along(most: int, marks: Iterable[int]) -> dict[str, Column]:
     """Return columns of a run's results, among them one for each number of steps in `marks`.
 
-    A column of `marks` shows the mean training return over seeds after that number of steps. Its
+    The column of a number of steps shows the mean training return over seeds after these steps. Its
     cell is empty if the run ended more than 1 % earlier. `most` is the highest possible return.
     """
 
@@ -290,7 +291,7 @@ of_rows(
 def passes(row: dict[str, Any], least: float, seed: int = 0) -> int | None:
     """Return the number of steps after which a seed's training return first is >= `least`.
 
-    The result is None if the return is always lower.
+    Return None if the training return never reaches `least`.
     """
     points = zip(row["curve"]["steps"], row["curve"]["returns"], strict=True)
     known = ((steps, found[seed]) for steps, found in points if found[seed] is not None)
@@ -382,8 +383,8 @@ def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
 def _first_at(row: dict[str, Any]) -> str:
     """Format when the seeds first reach a training return of -200: `FIRST to LAST (N seeds)`.
 
-    N seeds reach it; FIRST and LAST are the numbers of steps that the earliest and the latest of
-    these seeds need.
+    N is the number of seeds that reach -200. The first of these seeds needs FIRST steps, and the
+    last one LAST steps.
     """
     found = [passes(row, -200.0, seed) for seed in range(row["seeds"])]
     known = sorted(steps for steps in found if steps is not None)
@@ -424,8 +425,8 @@ def classic(rows: list[dict[str, Any]]) -> Table:
 def upstream(runs: list[dict[str, Any]]) -> Table:
     """Build a table that compares the returns of trained policies in two implementations.
 
-    Each policy was trained in an environment of jaxenvs. It was evaluated in this environment, and
-    in the package that the environment reproduces, such as Gymnasium or Craftax.
+    Each policy was trained in an environment of jaxenvs. It was evaluated twice: in this
+    environment, and in the package that jaxenvs reproduces, such as Gymnasium or Craftax.
     """
 
     def returns(name: str) -> Column:

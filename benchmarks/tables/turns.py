@@ -17,10 +17,11 @@ PACKAGES = {"EnvPool": "envpool", "NAVIX": "navix", "XLand-MiniGrid": "xminigrid
 
 
 class Turns(NamedTuple):
-    """Rows of the contestants that were measured in turns on one id at one batch size, by name.
+    """Results of all contestants on one id at one batch size, which were measured in turns.
 
-    The row of another package has the package's name. This library's rows are named by reset
-    source, followed by the observation if it differs from the first row's observation.
+    `rows` maps names to rows. The row of another package has the package's name. A row of this
+    library is named by its reset source, followed by its observation if the first row has another
+    observation.
     """
 
     id: str
@@ -56,10 +57,10 @@ def _name(row: dict[str, Any], group: Turns) -> str:
 
 
 def faster(row: dict[str, Any], other: dict[str, Any], spent: str = "seconds") -> float | None:
-    """Return how many times faster `row` is than `other`.
+    """Return how many times faster `row` is than `other`; None if one of them has no times.
 
-    A row has one time for each turn, in its entry `spent`. The result is the median, over the
-    turns, of the ratio of the two speeds. It is None if one of the rows has no such times.
+    The entry `spent` of a row has one time for each turn. The result is the median, over the turns,
+    of the ratio of the two speeds.
     """
     if not (row.get(spent) and other.get(spent)):
         return None
@@ -100,7 +101,7 @@ def factor(ours: str, other: str, spent: str = "seconds") -> Column:
 def lead(group: Turns, name: str, others: Iterable[str]) -> float | None:
     """Return how many times faster row `name` is than the fastest of the rows `others`.
 
-    The result is None if the group has none of these rows.
+    Return None if the group has no measured row of `others`.
     """
     ours = group.rows[name]
     known = (faster(ours, group.rows[other]) for other in others if other in group.rows)

@@ -80,8 +80,9 @@ ECHO = Echo()
 def native(env, actions, mode, seed=SEED):
     """Return copies of all results of `make_vec` for `actions` (steps, num_envs).
 
-    The keys are those that `to_torch_vec` documents. With mode "none", done environments are reset.
-    Params are passed as arguments, because XLA rounds a division by a constant differently.
+    Random keys are derived from the seed as the documentation of `to_torch_vec` says. With mode
+    "none", done environments are reset. Params are passed as arguments, because XLA rounds a
+    division by a constant differently.
     """
     params = env.default_params
     venv = make_vec(env, actions.shape[1], autoreset=mode)

@@ -98,7 +98,7 @@ def test_results_are_not_the_state():
 
 
 def test_results_are_separate_without_compilation():
-    """Without `jit`, a function that returns its input returns the same buffer, not a copy."""
+    """Results are separate without `jit` too, where a function can return its input's buffer."""
     actions = actions_for(ECHO, 3, 2)
     with jax.disable_jit():
         envs = batch(ECHO, "none", 2)

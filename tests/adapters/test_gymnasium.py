@@ -22,8 +22,8 @@ from jaxenvs.core.starts import LEVEL, RESET, STEP
 NAMES = register_in_gymnasium()
 # The checker warns that speeds are unbounded, also for Gymnasium's own CartPole.
 unbounded = pytest.mark.filterwarnings("ignore:.*(minimum|maximum) value is -?infinity")
-# Gymnasium warns about ids that have a newer version. MiniGrid has such ids, and this library has
-# their old and their new version.
+# Ignore Gymnasium's warning about ids that have a newer version. MiniGrid has such ids, and this
+# library has both versions of them.
 older = pytest.mark.filterwarnings("ignore:.*is out of date. You should consider upgrading")
 
 
@@ -136,7 +136,10 @@ def test_a_pickled_episode_continues_identically():
 
 @pytest.mark.slow
 def test_gymnasium_may_fork_before_the_first_episode():
-    """`AsyncVectorEnv` makes one environment to read its spaces, then forks."""
+    """A process can fork after it has made an environment.
+
+    `AsyncVectorEnv` makes one environment to read its spaces, and then forks.
+    """
     code = """
 import gymnasium
 from jaxenvs.adapters import register_in_gymnasium

@@ -65,9 +65,10 @@ def test_every_row_behaves_like_a_single_environment(id, mode):
 
 
 def episodes(mode, rows=ROWS, steps=STEPS):
-    """Return (return, length) of the episodes, computed by a loop over single environments.
+    """Return the returns and lengths of episodes, from a loop over single environments.
 
-    The result has one dict per step: index of each environment whose episode ends -> its pair.
+    The result has one dict per step: index of each environment whose episode ends in this step ->
+    (return, length) of the episode.
     """
     envs = [to_gymnasium(DOORS) for _ in range(rows)]
     for i, env in enumerate(envs):
@@ -125,7 +126,7 @@ def test_episode_statistics_lose_no_step_and_no_episode(mode):
 
 @every_mode
 def test_normalised_observations_are_those_of_gymnasiums_own_batch(mode):
-    """Gymnasium's wrapper refuses modes other than NEXT_STEP, for its own batches too."""
+    """In modes other than NEXT_STEP, Gymnasium's wrapper refuses our batch and also its own."""
     params = jaxenvs.make("Classic-CartPole-v0").default_params.replace(max_steps_in_episode=LIMIT)
     ours, theirs = pair(jaxenvs.make("Classic-CartPole-v0"), mode, params)
     try:

@@ -98,7 +98,10 @@ def test_six_values_of_every_step(batch):
 
 @pytest.mark.full
 def test_levels_are_the_same_alone_and_in_any_batch(batch):
-    """One environment generates levels in a `cond`, a batch through `make_vec`: same levels."""
+    """A single environment and a batch must generate the same levels.
+
+    A single environment generates them in a `cond`, a batch through `make_vec`.
+    """
     keys, wanted = batch
     run = rollout(to_gymnax(FLAT))
     same(jax.jit(run)(keys[1], ACTIONS[1]), jax.tree.map(lambda leaf: leaf[1], wanted))
@@ -166,9 +169,9 @@ def test_flatten_wrapper_flattens_pictures():
 
 
 def test_gymnaxs_own_adapters_take_it():
-    """gymnax has two adapters to Gymnasium.
+    """Both of gymnax's adapters to Gymnasium accept the environment.
 
-    One assigns to a copy of the environment; both ask for Gymnasium's spaces.
+    Both need Gymnasium's spaces, and one sets attributes of a copy of the environment.
     """
     rows = GymnaxToVectorGymWrapper(to_gymnax(FLAT), 2)
     obs, _ = rows.reset()

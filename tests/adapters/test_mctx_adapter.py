@@ -66,7 +66,7 @@ def test_a_root_has_no_prior_for_what_is_illegal(boards):
 
 
 def test_nothing_happens_after_the_end_and_the_limit_is_none():
-    """After a terminal step there is no reward, value or change.
+    """After a terminal step, reward and value are 0, and the state stays the same.
 
     The search ignores the time limit.
     """

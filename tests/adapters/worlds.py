@@ -12,7 +12,8 @@ from jaxenvs.core.spaces import Box, Dict, Discrete, MultiDiscrete
 from jaxenvs.core.struct import struct
 
 IDS = jaxenvs.registry.list()
-# Family -> id on which tests that compile run by default. Tests on other ids are slow.
+# Family -> id with which the tests of compiled programs run by default. With other ids they are
+# slow tests.
 FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
 
 

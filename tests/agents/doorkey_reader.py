@@ -15,7 +15,7 @@ Pose = tuple[int, int, int]  # x, y, heading
 
 
 class Reader:
-    """The player; `next_action` takes the description of the state after the previous action."""
+    """Player of DoorKey; `next_action` maps a description of the state to an action's name."""
 
     def __init__(self) -> None:
         self.pose: Pose = (0, 0, NORTH)
@@ -40,7 +40,7 @@ class Reader:
         return self.action
 
     def _follow(self) -> None:
-        """Update the agent's pose to the pose after the last action."""
+        """Compute the agent's pose after the last action."""
         x, y, heading = self.pose
         if self.action == "forward" and self._is_free(self._ahead(self.pose)):
             self.pose = (*self._ahead(self.pose), heading)

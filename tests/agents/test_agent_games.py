@@ -245,7 +245,8 @@ def test_a_session_is_closed_and_restarted(client):
     again = ask(client, "reset", environment=ID, seed=5, session=first)
     assert again.data["session"] == first and again.data["seed"] == 5
     ask(client, "close", session=first)
-    assert ask(client, "observe").data["session"] == second  # without `session`: the only open one
+    # Without `session`, the tool uses the only open session.
+    assert ask(client, "observe").data["session"] == second
     assert "the client closed it" in refused(client, "observe", session=first)
     ask(client, "close")
     assert "no session is open" in refused(client, "close")
@@ -256,7 +257,8 @@ def test_a_client_that_cannot_be_known_names_its_session(client):
     session = ask(stranger, "reset", environment=ID).data["session"]
     assert "give `session`, the name that reset returned" in refused(stranger, "observe")
     ask(stranger, "observe", session=session)
-    for _ in range(games.PER_CLIENT):  # no limit per client: only `in_all` applies
+    # Unknown clients have no limit of their own, only the limit `in_all`.
+    for _ in range(games.PER_CLIENT):
         ask(stranger, "reset", environment=ID)
     ask(stranger, "observe", session=session)
 

@@ -122,7 +122,7 @@ def address(as_a_user) -> Iterator[str]:
 
 
 def drawn(seed: int) -> list[str]:
-    """Return 40 actions; action i is entry (seed + 2)^i mod 101 mod 3 of `NAMES`."""
+    """Return 40 action names; the i-th has index ((seed + 2)^i mod 101) mod 3 in `NAMES`."""
     return [NAMES[pow(seed + 2, i, 101) % 3] for i in range(40)]
 
 

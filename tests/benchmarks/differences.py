@@ -19,9 +19,10 @@ class Rounding(NamedTuple):
 def assert_alike(here, there, rounding=None):
     """Raise `AssertionError` with the earliest difference between two dicts of arrays.
 
-    Integers are compared exactly. So are floats, unless `rounding` names their output: `reset`,
-    `end`, or a key under `steps` such as `obs`. Under the key `steps` the first axis of every leaf
-    counts environment steps. A leaf under another key is reported only if no step differs.
+    Integers must be equal. Floats must be equal too, unless `rounding` has a tolerance for their
+    output: `reset`, `end`, or a key under `steps` such as `obs`. The first axis of every leaf under
+    the key `steps` is the environment step. A leaf under another key is reported only if all steps
+    agree.
     """
     assert jax.tree.structure(here) == jax.tree.structure(there)
     found = []
@@ -64,7 +65,7 @@ def _described(path, different, a, b, stepped, found):
 
 
 def _value(value):
-    """Format a number; add the float32 that its 32-bit word may encode."""
+    """Format a number; for an int32 whose bits may be a float32, add the float32."""
     if value.dtype == np.int32 and FLOATS[0] <= value < FLOATS[1]:
         return f"{value} (as float32 {value.view(np.float32)!s}, as bits {int(value):#010x})"
     return str(value)

@@ -250,9 +250,9 @@ def test_korfs_levels_are_a_hundred_and_their_bounds_hold():
 
 
 def test_levels_without_room_are_searched_again():
-    """A stand-in for the search solves one level per pass; [0] stands for the goal board.
+    """Each further pass must get the goal board in place of the levels that are already solved.
 
-    Each further pass must get the goal board in place of the levels that are already solved.
+    A function that solves one level per pass replaces the search; [0] is the goal board.
     """
     asked = []
 

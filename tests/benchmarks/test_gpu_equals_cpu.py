@@ -35,8 +35,7 @@ ENVS, STEPS, LIMIT = (4, 7, 2) if ALONE else (256, 200, 60)
 SMALL = 1024  # leaves of the state with more numbers per environment are compared only at the end
 # Tolerances of one and two units in the last place. Division on a GPU is off by up to two.
 UNIT, QUOTIENT = Rounding(units=1), Rounding(units=2)
-# Rounding errors accumulate in physics; a pendulum near the top multiplies them by 10,000 in an
-# episode.
+# Rounding errors grow in physics: near the top, a pendulum multiplies them by 10,000 in an episode.
 PHYSICS = dict.fromkeys(("reset", "obs", "end"), Rounding(units=1, absolute=1e-5))
 # Prefix of an id -> outputs that the GPU may round differently, and by how much.
 ROUNDING = {
@@ -54,8 +53,8 @@ ROUNDING = {
 MADE_ALIKE = 1e-5  # largest fraction of cells in Craft's worlds that may differ
 IDS = jaxenvs.registry.representatives()
 CHEAP = ("Classic-CartPole-v0",)
-# Ids that run with the marker `full`: one of each family (FULL), and ids whose floats are rounded
-# differently on a GPU (NAMED).
+# Ids that run with the marker `full`. FULL has an id of each family; NAMED has ids whose floats are
+# rounded differently on a GPU.
 FULL = {jaxenvs.spec(id).family: id for id in IDS}.values()
 NAMED = (
     "Puzzle-SlidingTile-5x5-v0",

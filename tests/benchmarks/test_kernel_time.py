@@ -104,7 +104,7 @@ def time(seen: Features) -> float:
 
 
 def test_the_predicted_time_of_a_step_is_bounded():
-    """Each of the step's three kernels takes little longer than an empty kernel.
+    """Each of the three kernels of a step takes little longer than an empty kernel.
 
     One kernel increments the counter, one mixes 65,536 words, and one stores eight copies.
     """
@@ -153,9 +153,9 @@ def test_one_value_read_twice_at_one_index_is_computed_once():
 
 
 def test_neighbours_share_their_work_only_in_short_code():
-    """A thread computes four neighbouring elements.
+    """Only in short code is a value that four neighbouring elements need computed only once.
 
-    Rows have a multiple of four elements, so these four elements are in the same row.
+    A thread computes the four elements of a row, all of which need the same value.
     """
 
     def repeated(length: int) -> Features:
@@ -248,7 +248,7 @@ def test_an_update_in_place_stores_the_update():
     [("u8[50,1048576,147]{2,1,0}", 9070), ("f32[50,65536,1345]{2,1,0}", 5180), ("s32[]", 1.3)],
 )
 def test_the_predicted_zero_fill_agrees_with_an_h200(shape, measured):
-    """Filling bytes is limited by starting thread blocks, filling words by memory bandwidth."""
+    """Thread-block starts limit the filling of bytes, memory bandwidth the filling of words."""
     seen = fused(f"%z = {shape[: shape.index('[')]}[] constant(0)\n" + filled(shape), [])
     assert time(seen) == pytest.approx(measured, rel=0.25)
 

@@ -16,7 +16,7 @@ ID = "Classic-CartPole-v0"
 
 
 class OneWay(jaxenvs.Env):
-    """Environment in which one of four actions is legal, a different one in each step.
+    """Environment in which only one of four actions is legal; the legal action changes every step.
 
     An illegal action costs 1.
     """
@@ -40,7 +40,7 @@ class OneWay(jaxenvs.Env):
 
 
 def test_random_play_takes_only_legal_actions(monkeypatch):
-    """Random play takes only legal actions, as do the policies that it is compared with."""
+    """Random play takes only legal actions, like the trained policies it is compared with."""
     monkeypatch.setattr(reference, "EPISODES", 8)
     monkeypatch.setattr(jaxenvs, "make", lambda id: OneWay())
     row = reference.random_play("Test-OneWay-v0")

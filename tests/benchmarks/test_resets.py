@@ -15,7 +15,7 @@ LEVEL = "Grid-Empty-5x5-v0"
 
 def test_trips_are_those_of_the_fullest_lane():
     done = np.zeros((3, 10), bool)
-    # All three environments belong to lane 0, so they need three iterations.
+    # All three environments belong to lane 0, which resets one of them per iteration.
     done[1, [0, 4, 8]] = True
     done[2, [1, 2, 3]] = True  # three different lanes, so one iteration is enough
     assert resets.trips(done, chunk=4).tolist() == [0, 3, 1]

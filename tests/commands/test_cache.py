@@ -26,7 +26,7 @@ SETTINGS = (
 
 @pytest.fixture
 def jax_alone(monkeypatch):
-    """Run a test without JAX's cache, as in a user's process; restore the tests' cache later."""
+    """Run a test without JAX's cache, as in a user's process; then restore the tests' settings."""
     before = {name: jax.config.values[name] for name in SETTINGS}
     jax.config.update("jax_compilation_cache_dir", None)
     compilation_cache.reset_cache()
@@ -148,7 +148,7 @@ def test_a_full_disk_is_harmless(kept, events):
 
 
 def test_an_empty_program_is_removed(tmp_path):
-    """Remove empty files, which JAX treats as missing but never rewrites."""
+    """Empty files are removed, because JAX treats them as missing but does not replace them."""
     half, whole = tmp_path / "half-cache", tmp_path / "whole-cache"
     half.touch()
     whole.write_bytes(b"1")

@@ -187,7 +187,7 @@ def closed_pipe(unbuffered: bool):
 @pytest.mark.parametrize("argv", [["list"], ["--help"], ["info", "--help"], ["solve", "--help"]])
 def test_a_closed_pipe_prints_no_error(argv, output, capsys):
     assert output(closed_pipe(unbuffered=False), *argv) == 141
-    if "--help" not in argv[1:]:  # With --help, argparse ignores errors.
+    if "--help" not in argv[1:]:  # argparse ignores the error when it prints --help.
         assert output(closed_pipe(unbuffered=True), *argv) == 141
     assert capsys.readouterr().err == ""
 
@@ -273,10 +273,10 @@ def test_check_reports_each_id_and_returns_the_worst_code(capsys, monkeypatch):
 
 @pytest.fixture(scope="module")
 def scripts():
-    """Yield the completion script of each shell, and the words that the scripts complete.
+    """Yield a dict from shell to completion script, and the words that the scripts complete.
 
-    The words are read only once from the help of all commands. The scripts' cache of words stays
-    empty, because the Python that would fill the cache is replaced by `false`.
+    The words are read only once from the help of all commands. The scripts cannot fill their cache
+    of words: they would call Python for this, which is replaced by `false`.
     """
     with pytest.MonkeyPatch.context() as patch:
         known = completion.words()

@@ -30,7 +30,7 @@ IDS = [
 ]
 
 
-# By default test only one class of each module, because its classes share state and observation.
+# By default, test one class of each module: the classes of a module share state and observation.
 MODULES = {kind.__module__: kind for kind in reversed(CLASSES)}
 PAGES = [
     pytest.param(
@@ -151,9 +151,10 @@ def test_actions_have_the_environments_names():
 
 
 def test_references_of_random_play_are_of_registered_ids():
-    """Reference returns belong to registered ids.
+    """All ids with reference returns are registered.
 
-    A new id has none until `python -m jaxenvs.benchmarks.reference --ids ID` has run.
+    A new id has no reference return until `python -m jaxenvs.benchmarks.reference --ids ID` has
+    run.
     """
     random = reference()["random"]
     assert set(random) <= set(jaxenvs.registry.list())
@@ -223,7 +224,7 @@ def listed(capsys, *words: str) -> list[str]:
 def test_list_searches_families_ids_aliases_and_summaries(capsys):
     ids = jaxenvs.registry.list()
     assert listed(capsys) == ids
-    # A family's name lists only the ids of this family, although other ids contain the name.
+    # A family's name lists the ids of this family, and no other ids that contain the name.
     for family in ("Craft", "grid"):
         assert listed(capsys, family) == jaxenvs.registry.list(family.capitalize())
     assert listed(capsys, "DOORKEY-8") == ["Grid-DoorKey-8x8-v0"]

@@ -27,14 +27,15 @@ def run(mean: float, succeeded: int | None, episodes: int = 256, apart: tuple[st
         (run(0.1, 5, episodes=32), NEVER, True),
         (run(0.2, 1, episodes=4), NEVER, False),  # large difference, but possibly by chance
         (run(0.079, 30), SELDOM, False),  # p < 0.001, but the difference is too small
-        # P = 0.008 for the number of successes, but the return is four standard errors higher,
-        # because successes are faster.
+        # The number of successes alone is not enough (P = 0.008). But successes are faster, so the
+        # return is four standard errors higher, which is enough.
         (run(0.081, 20), SELDOM, True),
         (run(0.12, 20, episodes=64), SELDOM, True),
         (run(0.12, 9, episodes=48), SELDOM, True),  # p = 0.0002, so it is not by chance
-        # P = 0.0015 is too large. The return is 4 standard errors higher, but does not count here.
+        # P = 0.0015 is too large. The return is 4 standard errors higher, but is not tested,
+        # because so few episodes succeed.
         (run(0.12, 9, episodes=64), SELDOM, False),
-        # 4 standard errors count if the number of successes is unknown
+        # 4 standard errors are enough if the number of successes is unknown
         (run(0.12, None, episodes=64), SELDOM, True),
         # A return 1.9 higher is not enough: three standard errors of the difference are 2.0.
         (run(21.9, None), SCORED, False),
@@ -75,7 +76,7 @@ def test_every_record_has_the_fields_that_the_rule_reads():
 def test_a_few_successes_of_recorded_runs_are_not_called_learned():
     """Runs with 1 to 7 successes in 256 episodes do not count as learned.
 
-    Random play seldom succeeds in the environments of these runs.
+    Only runs in environments in which random play seldom succeeds are checked.
     """
     table = reference()
     few = [

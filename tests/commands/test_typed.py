@@ -111,7 +111,7 @@ def test_pages_have_no_duplicate_rows():
 def test_cartpole_defines_its_success(capsys):
     """CartPole defines success: the pole is upright at the time limit.
 
-    So a return of 104 is not reported as a failure.
+    An episode with return 104 is therefore reported with its return, not as a failure.
     """
     env = jaxenvs.make("Classic-CartPole-v0")
     ends = np.array([[False, True]])

@@ -23,7 +23,7 @@ def same(a, b):
 
 
 def test_a_batch_has_the_spaces_of_its_actions_and_observations():
-    """`action_space` is that of the batch, `single_action_space` that of one environment."""
+    """`action_space` is the batch's, `single_action_space` the space of one environment."""
     for id in ("Grid-Empty-5x5-v0", "Classic-Pendulum-v0"):
         venv = jaxenvs.make_vec(id, 4)
         env, obs = venv.env, jax.eval_shape(venv.reset, KEY).obs
@@ -59,7 +59,7 @@ def test_actions_of_another_length_are_reported_by_their_shape(actions, shape, a
 
 
 def test_states_are_written_and_read_by_flax_as_their_leaves():
-    """flax does not know this library's structs, so their leaves are serialised.
+    """flax cannot serialise this library's structs, so the list of their leaves is serialised.
 
     The documentation's page on other packages shows how.
     """

@@ -71,9 +71,9 @@ def writers(text):
 
 @pytest.mark.full
 def test_exact_writes_grids_by_scatters_alone():
-    """The program writes the grids twice: by the move, and in the loop over done episodes.
+    """All writes of the batch's grids are in place, and nothing copies all grids.
 
-    Both writes are in place, and nothing copies all grids.
+    There are two writes: by the agent's move, and in the loop over done episodes.
     """
     found = writers(as_users_compile("exact"))
     assert sorted(kind for kinds in found.values() for kind in kinds) == ["scatter", "scatter"]
@@ -81,7 +81,7 @@ def test_exact_writes_grids_by_scatters_alone():
 
 @pytest.mark.full
 def test_fresh_shows_that_this_looks_in_the_right_place():
-    """Negative control: `fresh` rewrites the grids of the whole batch in every step."""
+    """Negative control: `writers` finds that `fresh` rewrites all grids of the batch in a step."""
     found = writers(as_users_compile("fresh"))
     assert "fusion" in [kind for kinds in found.values() for kind in kinds]
 

@@ -302,7 +302,7 @@ def test_programs_of_deleted_environments_are_dropped(monkeypatch, request):
         gc.collect()
         return len(client.live_executables())
 
-    gc.freeze()  # `gc.collect` then visits only objects that are made from here on
+    gc.freeze()  # from here on, `gc.collect` ignores all objects that exist now
     request.addfinalizer(gc.unfreeze)
     before = reset(range(10, 14))
     assert reset(range(14, 24)) <= before and kept.cache_info().currsize == 4

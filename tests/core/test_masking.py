@@ -63,7 +63,7 @@ def test_an_environment_has_illegal_actions_if_its_mask_depends_on_the_state(id,
 
 
 class Constant(type(jaxenvs.make("Classic-CartPole-v0"))):
-    """CartPole with a constant mask: one action is never legal, or both actions always are."""
+    """CartPole that never allows the action `never`; with `never` = 2 it allows both actions."""
 
     never: int = 0
 
@@ -90,10 +90,10 @@ def test_constant_masks_and_those_of_params_are_seen_while_something_else_is_tra
 
 
 def test_a_batch_gives_the_mask_of_the_true_successor():
-    """The mask must belong to the state in which the episode ended.
+    """`final_mask` must belong to the state in which the episode ended.
 
-    After the last step of a tour all cities are visited; in the first state of the next tour almost
-    none is.
+    This state has no legal action, because all cities are visited. The first state of the next
+    episode has legal actions.
     """
     venv = jaxenvs.make_vec("Puzzle-TSP-10-v0", 3, cities=3)
     step = jax.jit(venv.step)

@@ -83,7 +83,7 @@ def test_an_extra_is_installed_from_where_the_package_came(env, monkeypatch, ori
         def read_text(self, name: str) -> str | None:
             return self.origin and json.dumps(self.origin)
 
-    # First metadata without an origin, as a build leaves it in the checkout; then the metadata of
+    # Two distributions are found: one without an origin, as a build leaves it in the checkout, and
     # the installed package.
     found = [Known(None), Known(origin)]
     monkeypatch.setattr(importlib.metadata, "distributions", lambda name: found)

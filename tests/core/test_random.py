@@ -32,7 +32,7 @@ def test_multiply_high_at_the_corners():
 
 
 def test_below_takes_its_share_of_all_words():
-    """`below(word, bound)` maps evenly spaced words to equally long runs of 0, 1, 2 ...
+    """`below(word, bound)` divides the words in ascending order into equal shares for 0, 1, 2 ...
 
     The smallest word gives 0, the largest bound - 1.
     """

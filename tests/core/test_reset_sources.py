@@ -52,8 +52,8 @@ def test_levels_that_are_never_rejected(batched):
     )
 
 
-# With more lanes than rows, each iteration draws several candidate levels for a row. The second
-# case has fewer lanes than rows.
+# The first case has more lanes than rows, so each iteration draws several candidate levels for a
+# row. The second case has fewer lanes than rows.
 @pytest.mark.full
 @pytest.mark.parametrize(("lanes", "batched"), [(64, False), (7, True)])
 def test_of_several_candidates_the_first_accepted_one_counts(lanes, batched):

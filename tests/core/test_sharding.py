@@ -109,18 +109,19 @@ print("apart")
 CLASSES = defaultdict(list)
 for name in jaxenvs.registry.list():
     CLASSES[jaxenvs.spec(name).env_class].append(name)
-# Case for the marker `full`. The default run covers sharding by tests of the baselines, which
-# compare a learner's gradients on eight devices.
+# Case for the marker `full`. By default, tests of the baselines cover sharding: they compare a
+# learner's gradients on eight devices.
 ONE = pytest.param(["Grid-DoorKey-5x5-v0"], id="one", marks=pytest.mark.full)
 LATE = [pytest.param(ids, id=ids[0], marks=pytest.mark.slow) for ids in CLASSES.values()]
 
 
 @pytest.mark.parametrize("ids", [ONE, *LATE])
 def test_shard_map_over_eight_devices_changes_nothing(ids):
-    """Run the ids of a class in one process, in which JAX starts with eight devices.
+    """A batch divided among eight devices plays the same as on one device.
 
-    The process does not set the tests' XLA flags. Batches of 16 and of 2 are two programs, and with
-    the flags these may differ in the last bit of a reward.
+    The ids of a class run in one process with eight devices and without the tests' XLA flags. With
+    these flags, the programs for batches of 16 and of 2 environments may differ in the last bit of
+    a reward.
     """
     assert on_eight(SCRIPT, *ids) == "equal"
 

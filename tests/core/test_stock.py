@@ -22,8 +22,8 @@ SMALL = "Grid-Empty-Random-5x5-v0"  # its few levels (8 free cells, 4 directions
 def batch(id, rows, large=False, **fields):
     """Return a batch and its compiled functions.
 
-    `large` (whether states count as large) is unused, but part of the cache's key: the functions
-    are traced once for each value.
+    `large` (whether states count as large) only distinguishes cache entries: the functions must be
+    traced once for each value.
     """
     venv = jaxenvs.make_vec(id, rows, reset_source="stock", **fields)
     return venv, jax.jit(venv.reset), jax.jit(venv.step), jax.jit(venv.reset_rows)
@@ -31,7 +31,7 @@ def batch(id, rows, large=False, **fields):
 
 @pytest.fixture(params=[False, True], ids=["selected", "listed"])
 def large(request, monkeypatch):
-    """Treat states as large or small.
+    """Treat states as small in one run of a test, and as large in another run.
 
     With large states, a step writes only the rows whose episode ended.
     """
@@ -43,8 +43,8 @@ def large(request, monkeypatch):
 def begun(venv, steps, reset, step, limit, key=KEY):
     """Play a batch with a time limit.
 
-    Return the levels of all episodes that auto-reset began, and the stock's counters after every
-    step.
+    Return the start levels of all episodes that auto-reset began, and the stock's counters after
+    every step.
     """
     params = venv.default_params.replace(max_steps_in_episode=limit)
     state, levels, counters = reset(key, params).state, [], []
@@ -63,8 +63,8 @@ def begun(venv, steps, reset, step, limit, key=KEY):
     return levels, np.stack(counters)
 
 
-# Number of rows, ring size, chunk size, and time limits. The number of levels that are needed per
-# step is below, at or far above the size of a chunk or of the ring.
+# Number of rows, ring size, chunk size and time limit. A step needs fewer levels than the chunk or
+# the ring has, about as many, or far more.
 CASES = [
     (40, 16, 4, np.arange(1, 41) % 7 + 1),
     pytest.param(40, 16, 16, 1, marks=pytest.mark.full),
@@ -75,7 +75,7 @@ CASES = [
 
 @pytest.mark.parametrize(("rows", "size", "chunk", "limit"), CASES)
 def test_no_level_begins_two_episodes(rows, size, chunk, limit, large):
-    """All rows share one time limit: with a limit for each row, `stock` works like `exact`."""
+    """All rows get the same time limit, because with a limit per row `stock` works like `exact`."""
     limit = np.int32(np.max(limit)) if np.ndim(limit) else np.int32(limit)
     venv, reset, step, _ = batch(ROOMS, rows, large, stock_size=size, chunk=chunk)
     levels, counters = begun(venv, 8, reset, step, limit)
@@ -136,7 +136,7 @@ def test_a_batch_goes_on_from_a_copy_of_its_state():
 
 @pytest.mark.full
 def test_batches_side_by_side_are_batches_alone():
-    """Compare `vmap` over two seeds with each seed alone.
+    """Under `vmap` over two seeds, each seed gives the same results as alone.
 
     The stocks of the two seeds (ring buffers of levels) run empty at different times.
     """
@@ -171,7 +171,7 @@ def test_chosen_rows_begin_anew(mode):
 
 @pytest.mark.parametrize("id", [ROOMS, *with_full("BabyAI-GoToLocal-v0")])
 def test_calls_with_one_key_make_different_levels(id):
-    """Calls with the same key make different levels; adapters may repeat a key for row 0."""
+    """Calls with one key must make different levels, as adapters may repeat the key of row 0."""
     _, reset, _, restart = batch(id, 9, stock_size=4, chunk=2)
     state, levels = reset(KEY).state, []
     for _ in range(3):

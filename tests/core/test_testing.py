@@ -108,7 +108,7 @@ class BothEnds(Walk):
     """Fault: terminates and truncates in the same step."""
 
     def step(self, key, state, action, params=None):
-        """Truncate where the task terminates."""
+        """Make a step; set truncated if the task terminates."""
         step = super().step(key, state, action, params)
         return step._replace(truncated=step.truncated | step.terminated)
 
@@ -262,14 +262,14 @@ class Prize(Walk):
 
 @pytest.mark.full
 def test_a_good_environment_passes():
-    """Also check a wrapper whose params contain the environment's params."""
+    """A correct environment passes all checks in a wrapper whose params contain its params."""
     wrapped = jaxenvs.wrappers.StickyAction(env=HalfLimit())
     done = testing.check_env(wrapped, steps=500)
     assert done == [*testing.CHECKS, "hostile_steps"]
 
 
 def test_spaces_hold_for_params_as_near_as_is_asked():
-    """The fuzzer checks spaces only if it varies params by at most `near`, by default 0."""
+    """The fuzzer checks the reward's range only if params vary by at most `near`, by default 0."""
     fuzzer = testing.Fuzzer(Prize(), rows=32, length=16, near=0.5)
     for variation, breaks in ((0.0, False), (0.5, True), (1.0, False)):
         found = fuzzer.play(jax.random.key(0), 0.5, variation)
@@ -285,7 +285,7 @@ class SecretState(WalkState):
 
 
 class Secret(Walk):
-    """Fault: claims to be fully observed, but hides a number of the state."""
+    """Fault: `fully_observed` is True, but a number of the state is not observed."""
 
     fully_observed = True
 
@@ -342,7 +342,7 @@ class Foresight(Walk):
 
 
 class ForesightFromLevel(Foresight):
-    """Fault: the key is part of the level, and random outcomes are drawn from it."""
+    """Fault: the level contains a key, and the key determines the random outcomes of steps."""
 
     def draw_level(self, key, params):
         """Split the key, and return the words of one of the new keys."""

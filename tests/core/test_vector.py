@@ -118,7 +118,7 @@ def test_a_step_that_only_restarts_ignores_its_action():
 def test_a_step_that_only_restarts_has_no_reward():
     """A step that only restarts must give reward 0.
 
-    CartPole is suitable: all of its other steps have reward 1, even those after an episode's end.
+    In all other steps of CartPole the reward is 1, even after an episode's end.
     """
     venv, reset, step, _ = batch("Classic-CartPole-v0", ROWS, autoreset="next_step")
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
@@ -173,7 +173,7 @@ def test_exact_makes_the_levels_of_fresh_for_any_number_of_done_rows(rows, chunk
 @pytest.mark.full
 @pytest.mark.parametrize("batched", [*with_full(False), True], ids=["one_params", "batched_params"])
 def test_exact_plays_as_fresh_step_by_step(batched):
-    """With batched params, environment i has the time limit i + 1, so resets vary by step."""
+    """With batched params, environment i has the time limit i + 1; resets then differ by step."""
     (exact, reset, step, _), (_, _, step_fresh, _) = (
         batch(LEVELS, 9, reset_source=source, **chunk)
         for source, chunk in (("exact", {"chunk": 2}), ("fresh", {}))
@@ -195,7 +195,7 @@ def test_exact_plays_as_fresh_step_by_step(batched):
 
 @pytest.mark.full
 def test_exact_levels_are_independent_of_each_other():
-    """All episodes end in the same step, twice; the new levels must all differ."""
+    """In each of two steps all episodes end; all levels that begin then must differ."""
     rows = 64
     venv, reset, step, _ = batch("Grid-FourRooms-v0", rows, reset_source="exact", chunk=8)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))

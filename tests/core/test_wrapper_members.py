@@ -85,7 +85,7 @@ def test_the_environment_and_the_fields_may_be_given_by_position():
 
 
 def test_every_public_member_is_forwarded():
-    """A new member of `Env` is forwarded by `Wrapper`, or computed from forwarded ones."""
+    """`Wrapper` forwards each public member of `Env`, or computes it from forwarded members."""
     forwarded = {name for name in vars(wrappers.Wrapper) if name[0] != "_"}
     assert not COMPUTED & forwarded, "both"
     assert public(Env).keys() - COMPUTED - forwarded == set()
@@ -100,8 +100,8 @@ def test_a_new_member_of_a_part_is_forwarded_without_an_entry():
 def test_values_are_those_of_the_environment_inside(id):
     env = jaxenvs.make(id)
     outer = wrappers.StickyAction(env=wrappers.EpisodeStatistics(env=env))
-    # Members that `StickyAction` changes: it adds the previous action to the state, and the
-    # probability of repeating it to the params.
+    # Members that `StickyAction` changes: the state also has the previous action, and the params
+    # also have the probability of repeating the action.
     hidden = {"fully_observed", "default_params"}
     values = [
         name

@@ -28,8 +28,8 @@ KINDS = {
         env=wrappers.FrameStack(env=wrappers.Flatten(env=BASE), count=2)
     ),
 }
-# Wrappers in `with_full` are tested only with the marker `full`. By default "several", which nests
-# three of them, is tested instead.
+# Wrappers in `with_full` are tested only with the marker `full`. By default, the case "several"
+# stands for them, because it nests three of them.
 every_kind = pytest.mark.parametrize(
     "kind",
     [
@@ -103,7 +103,7 @@ def test_a_wrapped_environment_is_an_environment(kind):
     np.testing.assert_array_equal(last.state.time, STEPS)
 
 
-# By default only "StickyAction" and "several", which nests three of the other wrappers, are tested.
+# By default, test only "StickyAction" and "several", which nests three of the other wrappers.
 BATCHED = [
     kind if kind in ("StickyAction", "several") else pytest.param(kind, marks=pytest.mark.full)
     for kind in KINDS
@@ -316,7 +316,7 @@ def test_the_space_of_stacked_discrete_observations():
 
 
 def test_levels_are_rejected_inside_a_wrapper_too():
-    """The environment rejects three quarters of all levels; its wrappers must reject the same."""
+    """A wrapper rejects the levels that its environment rejects: three quarters of all levels."""
     env = jaxenvs.make("BabyAI-GoToObjDoor-v0")
     outside = wrappers.EpisodeStatistics(env=wrappers.Flatten(env=env))
     keys = jax.random.split(KEY, 16)

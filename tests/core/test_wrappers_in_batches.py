@@ -99,9 +99,10 @@ def test_statistics_outlive_episodes_with_each_reset_source(source):
 
 
 def test_a_step_that_only_restarts_is_not_counted():
-    """With `next_step`, the step after an end only resets.
+    """With `next_step`, the step after an episode's end only resets.
 
-    It still steps the environment, but discards the result. Statistics must not count this result.
+    The environment is stepped even then, but the result is discarded. Statistics must not count the
+    discarded result.
     """
     env = wrappers.LogWrapper(wrappers.NormalizeObservation(SHORT))
     _, steps = batch_rollout(env, autoreset="next_step")
@@ -167,7 +168,7 @@ def test_an_evaluation_leaves_the_statistics_as_they_are():
     ],
 )
 def test_an_autoreset_may_be_inside_or_outside(kind):
-    """Results are equal if the auto-reset is inside or outside the other wrapper."""
+    """The auto-reset gives the same results inside and outside the other wrapper."""
     wrapper = KINDS[kind]
     outside, steps = rollout(wrappers.AutoReset(wrapper(SHORT)))
     inside, wanted = rollout(wrapper(wrappers.AutoReset(SHORT)))
@@ -220,9 +221,9 @@ def test_what_resets_itself_is_refused_where_something_else_does():
 
 @pytest.mark.full
 def test_success_does_not_depend_on_a_changed_reward():
-    """LavaGap defines success by a reward above 0.
+    """A wrapper that lowers rewards must not change whether an episode succeeds.
 
-    A wrapper that lowers rewards must not change the success.
+    LavaGap defines success by a reward above 0.
     """
     level = LAVA.sample_level(KEY)
     # A goal two cells in front of the agent.

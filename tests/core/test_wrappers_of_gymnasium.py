@@ -67,7 +67,7 @@ def same_play(ours, theirs, tolerance=1e-5):
 
 
 def test_observations_are_normalised_by_all_that_were_seen_before():
-    """Statistics are kept when an episode ends; some poles fall during the test."""
+    """Statistics are kept when an episode ends; at least three episodes end during the test."""
     actions = actions_of(CARTPOLE, 0)
     ours = played(wrappers.NormalizeObservation(CARTPOLE), actions)
     theirs = played(gymnasium.wrappers.NormalizeObservation(to_gymnasium(CARTPOLE)), actions)
@@ -83,10 +83,10 @@ def test_rewards_are_divided_by_the_deviation_of_returns():
 
 
 def test_a_return_includes_the_last_reward_and_starts_anew():
-    """Gymnasium's wrapper differs.
+    """A return includes the episode's last reward, and the next return starts at 0.
 
-    In the last step of an episode it drops the earlier rewards, and it adds the last reward to the
-    next episode's return.
+    Gymnasium's wrapper differs: in an episode's last step it drops the earlier rewards, and it adds
+    the last reward to the next episode's return.
     """
     actions = actions_of(CARTPOLE, 0)
     ours = played(wrappers.NormalizeReward(CARTPOLE, 0.9), actions)
@@ -127,9 +127,9 @@ def test_shared_scales_of_rewards_are_those_of_gymnasiums_batches():
 
 
 def test_shared_statistics_of_observations_are_those_of_a_batch_of_steps():
-    """Compare with statistics over the observations of steps.
+    """The shared statistics are those of the observations that steps return.
 
-    Gymnasium's wrapper also counts the observations of resets.
+    The test does not use Gymnasium's wrapper, which also counts the observations of resets.
     """
     ours, plain = batches("NormalizeObservation")
     first = plain.reset(seed=5)[0]
@@ -212,10 +212,9 @@ def named(obs):
 
 
 def test_an_autoreset_in_the_same_step_saves_theirs_a_step():
-    """Gymnasium's wrapper needs one more step per episode.
+    """Our wrapper resets in the step that ends an episode; Gymnasium's needs one more step.
 
-    It returns the last observation, and in the next step, with reward 0, the first observation of
-    the next episode.
+    The additional step has reward 0, and returns the first observation of the next episode.
     """
     env, actions = wrappers.AutoReset(CARTPOLE), actions_of(CARTPOLE, 0, 60)
     theirs = gymnasium.wrappers.Autoreset(to_gymnasium(CARTPOLE))

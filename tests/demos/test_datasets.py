@@ -105,7 +105,7 @@ def infos(episode):
 
 
 def test_minari_opens_a_dataset(tmp_path, monkeypatch, baby):
-    """Minari reads all values; each one is an element of its space, which Minari restores."""
+    """Minari reads the spaces and all values, and every value is an element of its space."""
     minari = pytest.importorskip("minari", reason="Minari is not installed")
     env, episodes = baby
     given = [
@@ -140,7 +140,7 @@ def test_minari_opens_a_dataset(tmp_path, monkeypatch, baby):
 
 
 def test_a_dataset_of_minari_is_read(tmp_path, monkeypatch):
-    """Missions of minigrid are texts, which become the environment's word ids."""
+    """The text missions of minigrid become the word ids that the environment observes."""
     minari = pytest.importorskip("minari", reason="Minari is not installed")
     gymnasium = pytest.importorskip("gymnasium")
     monkeypatch.setenv(layout.ROOT, str(tmp_path))
@@ -279,7 +279,7 @@ def test_a_dataset_is_not_replaced_with_one_inside(tmp_path, baby):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of file sizes")
 @pytest.mark.parametrize("kilobytes", [0, 4, 10, 100])
 def test_a_full_disk_leaves_nothing(kilobytes, tmp_path):
-    """HDF5 must not notice the write error; otherwise HDF5 crashes when Python ends."""
+    """The write error must not reach HDF5, which would then crash when Python ends."""
     code = f"""
 import resource, jaxenvs, numpy as np
 from jaxenvs import demos
@@ -347,7 +347,10 @@ def test_damaged_metadata_is_a_sentence(change, tmp_path, baby):
 
 @pytest.mark.parametrize("fault", ["nan", "text", "columns", "huge", "loop", "infos"])
 def test_damaged_arrays_are_sentences(fault, tmp_path, baby):
-    """Rewards must be finite; array sizes in a file are checked before memory is allocated."""
+    """Loading a file with faulty arrays fails with a sentence.
+
+    For example, a reward is NaN, or an array is huge: sizes are checked before memory is allocated.
+    """
     path = written(tmp_path, *baby)
     h5py = layout.h5py()
     with h5py.File(path / layout.DATA / layout.MAIN, "r+") as file:

@@ -44,10 +44,10 @@ def replaced(leaf):
 
 
 def hidden(env, states, leaf, change):
-    """Change entries of the field `leaf` of states, but only if the observation stays the same.
+    """Return the states with changes of the field `leaf` that the observation does not show.
 
-    `change(values, index)` returns the values after change number `index`. Eight changes are made
-    one after another.
+    Eight changes are tried one after another: `change(values, index)` returns the values after
+    change number `index`. A state keeps a change only if its observation stays the same.
     """
     values = np.array(getattr(states, leaf))
     seen = observed(env)(states)
