@@ -50,8 +50,8 @@ class Level(AgentLevel):
 class GridState(AgentState):
     """State of an episode: map, agent and task.
 
-    The third byte of `agent` has the agent's direction in its two lowest bits. Its third bit is the
-    flag `REJECTED`: all levels that were drawn for this episode were rejected as invalid.
+    Byte 2 of `agent` has the agent's direction in its two lowest bits. Its next bit is the flag
+    `REJECTED`: all levels that were drawn for this episode were rejected as invalid.
     """
 
     # Data of the mission, copied from the level; its structure depends on the environment's class.
