@@ -174,7 +174,7 @@ class Trials(Wrapper):
         return Reset(obs, TrialState(time=zero, env=state, task=level.task, episode=zero))
 
     def step(self, key: Key, state: TrialState, action: Any, params: Any = None) -> Step:
-        """Advance by one action; if it ends an episode but not the trial, start the next episode."""
+        """Advance by one action; start the next episode if one ends before the end of the trial."""
         if not isinstance(state, TrialState):
             kind = type(state).__name__
             raise TypeError(f"step: Trials needs a state from its reset or step, got {kind}")

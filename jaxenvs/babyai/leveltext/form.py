@@ -33,7 +33,7 @@ PROGRESS = {"done": (0, 4), "checked": (4, 4), "held": (8, 8)}
 
 
 def shared_contents(env: BabyEnv) -> bool:
-    """Return whether the mission stores an object that each box (`Kind.BOX`) of a level contains."""
+    """Return whether all boxes (`Kind.BOX`) of a level contain an object stored in its mission."""
     return type(env).contents is not GridEnv.contents
 
 
