@@ -160,8 +160,8 @@ class LevelGen(BabyEnv):
     ) -> UInt32[Array, " two_n"]:
         """Draw two descriptions per instruction, each from those that fit an object of the level.
 
-        needed: mask of the descriptions that the mission uses. The level is rejected if no allowed
-            description fits an object for one of them.
+        needed: mask of the descriptions that the mission uses. The level is rejected if, for one of
+            them, no allowed description fits an object.
         """
         # A description names no place (`ANYWHERE`) with probability 1/2. Four copies of `ANYWHERE`
         # make it as probable as the four places together.

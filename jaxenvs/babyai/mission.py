@@ -198,7 +198,7 @@ def _places(row: ArrayLike, column: ArrayLike, pose: Pose) -> UInt8[Array, "..."
     """Return a bit mask of the places of a cell relative to the agent's initial pose.
 
     Bit p is set if the cell (`row`, `column`) is at place p, such as `FRONT`. Bit `ANYWHERE` is
-    always set. The other bits are 0 in other rooms than the agent's first room.
+    always set. The other bits are 0 for cells outside the room where the agent starts.
     """
     down, across = row - pose.row, column - pose.column
     d_row, d_column = direction_vector(pose.direction)

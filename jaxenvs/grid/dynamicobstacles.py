@@ -217,9 +217,10 @@ def _bit(rows: Int32[Array, "*n"], columns: Int32[Array, "*n"]) -> Int32[Array, 
 
 
 def _bit_of(bits: Int32[Array, ""], number: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Return `bits` with only one of its ones kept: the one with index `number` from the lowest.
+    """Clear all 1-bits of `bits` except the one with index `number`, and return the result.
 
-    Indices start at 0. Return 0 if `bits` has at most `number` ones. `bits` has at most eight ones.
+    The 1-bits are counted from 0, lowest first. The result is 0 if there is no such bit. `bits` has
+    at most eight 1-bits.
     """
     for i in range(7):
         bits = jnp.where(number > i, bits & (bits - 1), bits)

@@ -39,8 +39,8 @@ Verdict = tuple[Bool[Array, ""], Bool[Array, ""]]
 class GridEnv(GridWorld):
     """Base class of MiniGrid's levels; a subclass adds `generate`, a size and perhaps `judge`.
 
-    A class whose mission names a target, such as the door to go to, has `obs="dict"` as its
-    default, because only `dict` has the mission. Its registered ids can then be solved.
+    Only the observation `dict` has the mission. It is the default of a class if only the mission
+    tells the target, such as the door to go to, so that the registered ids can be solved.
 
     Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
     Observation (field `obs`): `image` uint8 (view_size, view_size, 3), MiniGrid's triples (object,

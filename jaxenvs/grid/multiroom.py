@@ -54,9 +54,9 @@ class Room(NamedTuple):
 
     @property
     def entry(self) -> Int32[Array, ""]:
-        """Index of the wall that has the entrance; the left wall for the first room of a chain.
+        """Index of the wall that has the entrance.
 
-        The first room has no entrance.
+        The first room of a chain has no entrance; for it, the index is that of the left wall.
         """
         wall = jnp.where(self.door_row == self.row, jnp.int32(ABOVE), jnp.int32(BELOW))
         wall = jnp.where(self.door_column == self.column + self.width - 1, RIGHT, wall)

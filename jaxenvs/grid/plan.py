@@ -167,8 +167,8 @@ class Plan:
     def connect_all(self, avoid: ArrayLike | None = None) -> None:
         """Add unlocked doors to random edges until all rooms are connected.
 
-        MiniGrid adds doors one by one, in random order. The same doors are found here without a
-        loop over doors: each edge gets a random cost, and a door if its cost is at most a
+        MiniGrid adds doors one by one, in random order. Here doors with the same distribution are
+        drawn without a loop: each edge gets a random cost, and a door if its cost is at most a
         threshold, the smallest one that connects all rooms. No new door has the colour `avoid`;
         None or 6 allows every colour.
         """

@@ -1,9 +1,9 @@
 """Analysis of a task that ignores positions; it proves tasks unwinnable and finds dead ends.
 
-The state of this relaxed task is an inventory: the objects on the map and in the pocket, without
-their positions. The agent can approach an object from any side, carry it anywhere and put it next
-to any other object. If the goal cannot be reached in the relaxed task, it cannot be reached on any
-board. The converse is false.
+The analysis relaxes the task: the state is only an inventory, the objects on the map and in the
+pocket without their positions. The agent can approach an object from any side, carry it anywhere
+and put it next to any other object. If the goal cannot be reached in the relaxed task, it cannot be
+reached on any board. The converse is false.
 """
 
 import functools

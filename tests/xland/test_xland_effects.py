@@ -33,7 +33,7 @@ def world() -> XLand:
 
 
 def level(pocket_at: tuple[int, int], square_at: tuple[int, int]) -> Level:
-    """Return a level with a ball at `pocket_at`, a square at `square_at`, and an agent facing up."""
+    """Return a level: a ball at `pocket_at`, a square at `square_at`, an agent that faces up."""
     grid = np.full((9, 9), tiles.WALL, np.uint8)
     grid[1:-1, 1:-1] = tiles.FLOOR
     grid[pocket_at], grid[square_at] = BALL, SQUARE

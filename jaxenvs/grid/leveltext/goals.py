@@ -69,7 +69,7 @@ def _words_of(env: Any, task: Any) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def sentences(env: Any) -> dict[str, int | None]:
-    """Return a dict from each mission of an environment to its task; the target's cell is 0."""
+    """Return a dict from each mission of an environment to a task; its bytes of a cell are 0."""
     found = form(env)
     if found is None:
         return {mission(env, _no_task(env)): None}

@@ -23,7 +23,7 @@ def domain(env: GridEnv, most: int, is_short: bool) -> Domain:
         on the steps from the state before the action.
 
     If the search ends in the `CUT` node, the cost is a lower bound on the steps of every plan.
-    Otherwise the plan of the search is optimal.
+    If it ends in another goal node, the plan of the search is optimal.
     """
     key, params = jax.random.key(0), env.default_params
 
