@@ -11,8 +11,8 @@ from ..grid.aims import Aim
 from ..grid.state import Action
 from . import mission as m
 
-# Bit mask, for each verb, of the actions that accomplish an instruction if the agent does not carry
-# its object.
+# For each verb, bit mask of the actions that accomplish an instruction whose object the agent does
+# not carry yet.
 _ACTS = np.array(
     (0, 0, 1 << Action.TOGGLE, 1 << Action.PICKUP, 1 << Action.PICKUP | 1 << Action.DROP), np.int32
 )
@@ -24,9 +24,9 @@ def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
     puts: whether instructions can have the verb `PUT_NEXT`. The second aim of an instruction is the
         object next to which the first object has to be put.
 
-    The agent has to accomplish the first side of a mission before the second side. The agent may
-    pick up an object of the second side earlier. But it must face a door of the second side, or an
-    object that stays in its cell, after the first side has been accomplished.
+    The agent has to accomplish the first side of a mission before the second side. The aims of the
+    second side therefore come after those of the first side. Exception: objects of the second side
+    that have to be picked up, because the agent may do this earlier.
     """
     found, each = [], 2 if puts else 1
     for i, word in enumerate(state.task):
@@ -40,8 +40,8 @@ def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
         kinds, after = jnp.asarray(_ACTS)[verb.astype(jnp.int32)], jnp.where(is_faced, earlier, 0)
         found.append(Aim(first, acts, active, acts=kinds, after=after))
         if puts:
-            # The agent must face the second object to move it away. Otherwise it must face a cell
-            # next to this object, to drop the first object there.
+            # The agent must drop the first object in a cell next to the second object, so it must
+            # face this cell. Or it moves the second object, and must face that object.
             there = second | (_beside(second) & (state.grid != tiles.WALL))
             moved = (state.progress >> (9 + 2 * i) & 1) != 0
             active, after = pending & (verb == m.PUT_NEXT) & ~moved, earlier | 1 << 2 * i
@@ -53,8 +53,9 @@ def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
 def _aims_before(number: int, comes_after: Bool[Array, ""], each: int) -> Int32[Array, ""]:
     """Return a bit mask of the aims that come before instruction `number` of a mission.
 
-    For an instruction of the second side, these are all aims of the first side. For an instruction
-    of the first side, the mask is 0. each: number of aims per instruction.
+    The mask has all aims of the first side if the instruction is on the second side, else it is 0.
+
+    each: number of aims per instruction.
     """
     left, right = (1 << 2 * each) - 1, (1 << 4 * each) - (1 << 2 * each)
     is_first = (number < 2) != comes_after

@@ -1,9 +1,9 @@
 """Base classes of BabyAI's levels, and the check whether a mission is accomplished.
 
-Source: MiniGrid 3.2 `envs/babyai/core`. At the start of an episode, the objects that fit a
-description of the mission are marked, and they keep their marks when they are moved. As in
-MiniGrid, a cell from which an object was taken, or where a box was opened, keeps its marks until
-the next drop action.
+Source: MiniGrid 3.2 `envs/babyai/core`. At the start of an episode, each object that fits a
+description of the mission gets a mark, a bit that moves with the object. When an object is picked
+up or a box is opened, its cell keeps a copy of the marks until the next drop action, as in
+MiniGrid.
 """
 
 from abc import abstractmethod
@@ -31,8 +31,8 @@ from ..grid.tiles import Colour, Kind
 from . import mission as m
 from .aims import mission_aims
 
-# Largest number of levels that a reset draws (`level_budget`), for classes that reject levels. Each
-# of these classes rejects at most three quarters of its levels.
+# Largest number of levels that a reset draws (`level_budget`) until one is accepted. It is ample: a
+# class rejects at most three quarters of its levels.
 TRIES = 200
 # Bit masks of the instructions on the two sides of a mission, see the module `mission`.
 LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100
@@ -50,11 +50,11 @@ class BabyLevel(Level):
 class BabyState(GridState):
     """State of a BabyAI level: the grid, the agent, and the progress of the mission."""
 
-    # Bit mask per cell: bit d is set if description d of the mission fits the object in the cell
-    # or the object that was taken from the cell.
+    # Bit mask per cell: bit d is set if description d of the mission fits the object in the cell.
+    # The bits of an object that was picked up remain in its old cell until the next drop action.
     marks: UInt8[Array, "height width"]
-    # Bits 0-3: flags of the instructions that are accomplished. Bits 4-7: flags of the instructions
-    # that an earlier step has checked. Bits 8-15: marks of the carried object.
+    # Bits 0-3: which instructions are accomplished. Bits 4-7: which instructions the previous step
+    # checked. Bits 8-15: marks of the carried object.
     progress: Int32[Array, ""]
 
 
@@ -67,10 +67,9 @@ class BabyEnv(RoomGrid):
         array, with word id 0 if the part is absent.
     Reward: 1 - 0.9 * steps / limit when the mission is accomplished, else 0.
     Episode ends: on success, in some levels on the wrong action, or at the time limit. Some levels
-        have a fixed time limit. In the other levels, the time limit is room_size**2 * rooms steps
-        for each place to which the mission sends the agent. The param `max_steps_in_episode` is
-        then the limit of missions with the most places; the limit of other missions is proportional
-        to their number of places.
+        have a fixed time limit. In other levels, the limit is room_size**2 * rooms steps times the
+        number of places to which the mission sends the agent. The param `max_steps_in_episode` is
+        then the limit of missions with the most places, and scales the limits of all missions.
     """
 
     room_size: int = 8
@@ -85,8 +84,8 @@ class BabyEnv(RoomGrid):
     # Largest number of places to which a mission sends the agent.
     # With 1, all missions have the same time limit.
     max_navigations: ClassVar[int] = 1
-    # A number other than 0 sets the time limit to steps_per_cell * room_size**2 steps. With 0, the
-    # time limit is proportional to the number of places to which the mission sends the agent.
+    # If not 0, the time limit is steps_per_cell * room_size**2 steps. If 0, the time limit is
+    # proportional to the number of places to which the mission sends the agent.
     steps_per_cell: ClassVar[int] = 0
 
     # Method that subclasses define.
@@ -132,19 +131,18 @@ class BabyEnv(RoomGrid):
         return self.marked(plan.level(task=mission, accepted=accepted))
 
     def marked(self, level: Level) -> BabyLevel:
-        """Return the level with `marks`: which objects fit the descriptions of its mission.
+        """Return the level with `marks`, and with the bits `UNIQUE` of its mission.
 
-        In each cell of `marks`, bit d is set if description d fits the object in the cell. The bits
-        `UNIQUE` of the mission are also set where exactly one object fits.
+        In each cell of `marks`, bit d is set if description d of the mission fits the object in the
+        cell. The bit `UNIQUE` of a description is set if exactly one object fits.
         """
-        # The code below reads the level once for each description of the mission. Without the
-        # barrier XLA would fuse level generation into each of these reads, and so generate the
-        # level several times.
+        # The barrier keeps XLA from generating the level again for each description: it would fuse
+        # level generation into the code below, which reads the level once per description.
         level = jax.lax.optimization_barrier(level)
         row, column, direction = (level.pose[i].astype(jnp.int32) for i in range(3))
         pose = m.Pose(row, column, direction, self.room_size - 1)
-        # Only `PUT_NEXT` uses the second description of an instruction. Without `PUT_NEXT`, a slice
-        # with step 2 skips the second descriptions.
+        # An instruction has two descriptions, and only `PUT_NEXT` uses the second one. Step 2 skips
+        # the second descriptions.
         step = 1 if m.PUT_NEXT in self.verbs else 2
         what = m.descriptions(level.task)[::step]
         meant = m.fits(what, level.grid, *lines(*level.grid.shape), pose)
@@ -178,7 +176,7 @@ class BabyEnv(RoomGrid):
     def ending(self, level: Level) -> Ending:
         """Return a level and the actions that accomplish its mission, for `jaxenvs check`.
 
-        The level is an empty room with the objects of a mission that has one instruction.
+        The level is a room with only the objects of its mission, which has one instruction.
         """
         ball, box, door = m.description(6, 0), m.description(7, 2), m.description(4, 0)
         red_ball, red_door = int(Kind.BALL), int(Kind.CLOSED_DOOR)
@@ -229,8 +227,8 @@ class BabyEnv(RoomGrid):
         done = done | (also & good)
         looked = looked | also
         success = first_done & ((second & ~done) == 0)
-        # Bit mask of the instructions that "and" joins to another one. Such instructions cannot
-        # fail.
+        # Bit mask of the instructions that the mission joins to another one by "and". These
+        # instructions cannot fail.
         joined = ((exists >> 1) & 0b0101) | ((exists & 0b0101) << 1)
         failure = (looked & bad & ~joined) != 0
         progress = (state.progress & ~15) | done | (looked << 4)
@@ -312,10 +310,9 @@ class _Scene:
 
 
 def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyState, _Scene]:
-    """Make the marks of an object follow it when the action picks the object up or drops it.
+    """Move the marks of an object with the object when the action picks it up or drops it.
 
-    The marks of an object are the descriptions of the mission that fit it. Returns the state with
-    the new marks, and a `_Scene` with the facts about the step that `_check_one` needs.
+    Returns the state with the new marks, and a `_Scene` with facts about the step for `_check_one`.
     """
     height, width = after.grid.shape
     d_row, d_column = direction_vector(after.direction)
@@ -329,8 +326,8 @@ def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyStat
     marks_before = ((before.progress >> 8) & 0xFF).astype(jnp.uint8)
     old = marks.at[here].get(mode="promise_in_bounds")
     marks_held = jnp.where(taken, old, jnp.where(dropped, jnp.uint8(0), marks_before))
-    # A cell from which an object was taken still has the object's marks. As in MiniGrid, a drop
-    # action removes the marks of all empty cells, even if the agent dropped nothing.
+    # Empty cells may have the marks of an object that was picked up there. As in MiniGrid, a drop
+    # action removes the marks of all empty cells, even if the agent carries nothing.
     gone = (action == Action.DROP) & (grid == tiles.EMPTY)
     put = dropped & (np.arange(marks.size, dtype=np.int32) == here)
     marks = jnp.where(gone, jnp.uint8(0), jnp.where(put, marks_before, marks))

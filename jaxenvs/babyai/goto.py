@@ -123,9 +123,8 @@ class GoTo(BabyEnv):
 class LockedMaze(BabyEnv):
     """Base class of mazes with a locked room.
 
-    MiniGrid means to keep the key out of the locked room, but compares room indices with `is`
-    instead of `==`; so the key and other objects may lie in the locked room. The same happens here
-    unless `key_outside` is true.
+    The key and other objects may lie in the locked room unless `key_outside` is true. This
+    reproduces a bug of MiniGrid, which compares room indices with `is` instead of `==`.
     """
 
     key_outside: bool = False  # whether the locked room contains neither its key nor other objects
@@ -145,8 +144,8 @@ class LockedMaze(BabyEnv):
     def fill(self, plan: Plan, locked: Array, count: int) -> None:
         """Place `count` objects in each room, and the agent outside the locked room.
 
-        With `key_outside`, the locked room gets no objects. The maze is rejected if the agent
-        cannot reach every object when locked doors count as passable.
+        With `key_outside`, the locked room gets no objects. Reject the maze if the agent could not
+        reach every object even with all doors unlocked.
         """
         number = plan.num_rooms - 1 if self.key_outside else plan.num_rooms
         rooms = jnp.arange(number, dtype=np.int32)
@@ -161,8 +160,8 @@ class LockedMaze(BabyEnv):
 class GoToImpUnlock(LockedMaze):
     """Go to an object in a locked room; the mission does not say that the door must be unlocked.
 
-    As in MiniGrid, the key lies in the locked room in 5 % of the levels, which therefore cannot be
-    solved, and other objects may lie in the locked room. The field `key_outside` prevents both.
+    As in MiniGrid, 5 % of the levels have no solution, because the key lies in the locked room.
+    Other objects may lie there, too. With `key_outside`, the locked room has only the target.
     """
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
@@ -185,7 +184,7 @@ class GoToRedBlueBall(OneRoom):
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """Place a red or blue ball, other objects and the agent; return the mission.
 
-        The mission is to go to the ball. Reject the level if one of the other objects is a red or
+        The mission is to go to this ball. Reject the level if one of the other objects is a red or
         blue ball too, or if the agent cannot reach every object.
         """
         plan.place_agent()

@@ -1,8 +1,8 @@
 """BabyAI's levels with randomly generated missions of several instructions.
 
-Source: MiniGrid 3.2 `envs/babyai/core/levelgen.py` and `envs/babyai/synth.py`. MiniGrid draws
-descriptions until one fits an object, and rejects the level after 100 failures. Here a description
-is drawn from those that fit an object, with the same probabilities.
+Source: MiniGrid 3.2 `envs/babyai/core/levelgen.py` and `envs/babyai/synth.py`. A description is
+drawn from those that fit an object, with MiniGrid's probabilities. MiniGrid itself draws any
+descriptions until one fits, and rejects the level after 100 failures.
 """
 
 from typing import ClassVar
@@ -52,8 +52,8 @@ class LevelGen(BabyEnv):
     locked_prob: float = 0.5  # probability that one room is locked
     locations: bool = True  # whether descriptions may name a place, such as "on your left"
     unblocking: bool = True  # whether objects may block the way, so that the agent must move them
-    # Whether the mission may name an object that exists only in the locked room.
-    # Such a mission does not say that the agent must unlock the room.
+    # Whether the mission may name an object that exists only in the locked room. The agent then has
+    # to unlock the room, although the mission does not say so.
     implicit_unlock: bool = True
     actions: tuple[str, ...] = tuple(VERBS)  # actions that an instruction can ask for
     # Forms of missions: "action" is one instruction, "and" joins two, "seq" is a sequence.
@@ -160,11 +160,11 @@ class LevelGen(BabyEnv):
     ) -> UInt32[Array, " two_n"]:
         """Draw two descriptions per instruction, each from those that fit an object of the level.
 
-        needed: mask of the descriptions that the mission uses. The level is rejected if one of
-            these descriptions cannot be drawn, because no allowed description fits an object.
+        needed: mask of the descriptions that the mission uses. The level is rejected if, for one of
+            them, no allowed description fits an object.
         """
-        # A description names no place with probability 1/2, else one of four places.
-        # Four copies of `ANYWHERE` make it as probable as the four other places together.
+        # A description names no place (`ANYWHERE`) with probability 1/2. Four copies of `ANYWHERE`
+        # make it as probable as the four places together.
         places = [m.ANYWHERE] * 4 + [m.FRONT, m.BEHIND, m.ON_LEFT, m.ON_RIGHT]
         places = np.array(places if self.locations else places[:1], np.int32)
         kind, colour, place = np.meshgrid(
@@ -189,10 +189,10 @@ class LevelGen(BabyEnv):
 def _clashes(
     verbs: Int32[Array, " n"], meant: Bool[Array, "two_n things"], things: Thing
 ) -> Bool[Array, " n"]:
-    """Return a mask of the instructions with the verb `PUT_NEXT` that make the level invalid.
+    """Return a mask of the `PUT_NEXT` instructions that make the level invalid.
 
-    Such an instruction is invalid if an object fits both of its descriptions, or if an object that
-    fits the first description is adjacent to an object that fits the second description.
+    These are instructions with an object that fits both descriptions, or with two adjacent objects
+    of which one fits the first description and the other one the second.
     """
     what, where = meant[0::2], meant[1::2]
     apart = abs(things.row[:, None] - things.row) + abs(things.column[:, None] - things.column)

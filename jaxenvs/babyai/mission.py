@@ -114,7 +114,7 @@ def is_strict(word: UInt32[Array, "*batch"]) -> Bool[Array, "*batch"]:
 
 
 def contents(mission: UInt32[Array, " instructions"]) -> UInt8[Array, ""]:
-    """Return the tile that the boxes (`Kind.BOX`) of the level contain; `EMPTY` if they are empty.
+    """Return the tile inside the boxes (`Kind.BOX`) of the level; `EMPTY` if they are empty.
 
     The encoded mission stores this tile.
     """
@@ -144,8 +144,8 @@ def navigations(mission: UInt32[Array, " instructions"]) -> Int32[Array, ""]:
 def descriptions(mission: UInt32[Array, " instructions"]) -> UInt32[Array, " descriptions"]:
     """Return the descriptions of objects in a mission: two for each instruction, in order.
 
-    Only `PUT_NEXT` uses the second description of an instruction, that of the object next to which
-    the first object has to be put.
+    The second description is of the object next to which the first object has to be put. Only
+    `PUT_NEXT` uses it.
     """
     both = jnp.stack([mission >> FIRST, mission >> SECOND], axis=-1) & 0x3FF
     return both.reshape(-1)
@@ -169,9 +169,9 @@ def fits(
 ) -> Bool[Array, "descriptions *cells"]:  # noqa: F821 - a shape that parses as Python
     """Return whether each tile fits each description.
 
-    `row` and `column` are the positions of the tiles. Closed and locked doors count as doors, and
-    the walls around a room count as part of the room. As in MiniGrid, a description without a kind
-    also fits walls, which are grey.
+    `row` and `column` are the positions of the tiles. Doors fit whether open, closed or locked.
+    The walls around a room are part of the room. As in MiniGrid, walls are grey objects, so they
+    fit a description without a kind.
     """
     shape = what.shape + (1,) * tile.ndim
     narrow = what.astype(jnp.uint8), (what >> 3).astype(jnp.uint8), (what >> 6).astype(jnp.uint8)
@@ -185,8 +185,7 @@ def fits(
 def _seen(tile: UInt8[Array, "*cells"]) -> tuple[UInt8[Array, "*cells"], UInt8[Array, "*cells"]]:
     """Return the kind and the colour of each tile in MiniGrid's encoding.
 
-    This encoding has one kind for all doors and one kind for all boxes, while `tiles.Kind` has
-    several of each.
+    In MiniGrid's encoding, all doors have the kind `DOOR`, and all boxes the kind `BOX`.
     """
     kind, colour = tiles.kind(tile), tiles.colour(tile)
     shut = (kind == jnp.uint8(Kind.CLOSED_DOOR)) | (kind == jnp.uint8(Kind.LOCKED_DOOR))
@@ -196,10 +195,10 @@ def _seen(tile: UInt8[Array, "*cells"]) -> tuple[UInt8[Array, "*cells"], UInt8[A
 
 
 def _places(row: ArrayLike, column: ArrayLike, pose: Pose) -> UInt8[Array, "..."]:
-    """Return a bit mask of the places at which a cell lies, seen from the agent's initial pose.
+    """Return a bit mask of the places of a cell relative to the agent's initial pose.
 
     Bit p is set if the cell (`row`, `column`) is at place p, such as `FRONT`. Bit `ANYWHERE` is
-    always set. The other bits are set only in the room where the agent started.
+    always set. The other bits are 0 for cells outside the room where the agent starts.
     """
     down, across = row - pose.row, column - pose.column
     d_row, d_column = direction_vector(pose.direction)
@@ -242,8 +241,8 @@ def words(mission: UInt32[Array, " instructions"]) -> UInt8[Array, "76"]:
     """Return the mission's text as word ids.
 
     Each part of the text, such as the colour of the first object, has fixed positions in the
-    result. If the mission lacks a part, the word ids at its positions are 0. The bits `UNIQUE`,
-    which `with_articles` sets, choose between "a" and "the".
+    result; the word ids of an absent part are 0. A description has the article "the" if its bit
+    `UNIQUE` is set, else "a".
     """
     slots = [_phrase(word) for word in mission]
     slots += [jnp.zeros(18, jnp.uint8)] * (4 - len(slots))

@@ -20,8 +20,7 @@ from .env import TRIES, BabyEnv, OneRoom, any_of, level
 class Pickup(BabyEnv):
     """Pick up an object in a maze of rooms.
 
-    With `unblock`, some objects block the agent's way to others, so the agent cannot reach every
-    object without moving another one out of its way.
+    With `unblock`, the agent can reach some objects only after moving other objects out of the way.
     """
 
     num_dists: int = 18  # number of objects in the maze

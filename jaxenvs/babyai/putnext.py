@@ -94,9 +94,9 @@ class PutNext(OpenRooms):
 class PutNextCarrying(PutNext):
     """Put an object that the agent already carries at the start next to another object (`PutNext`).
 
-    MiniGrid's reset makes the first observation before it gives the object to the agent, so the
-    first observation still shows the object on the floor. MiniGrid's observation wrappers (`full`,
-    `rgb`, `rgb_full`) observe later, so they show the object as carried.
+    As in MiniGrid, the first observation still shows the object on the floor if `obs` is "image",
+    "dict" or "onehot": MiniGrid's reset observes before it gives the object to the agent. With
+    "full", "rgb" and "rgb_full", which are MiniGrid's wrappers, the object is carried.
     """
 
     starts_carrying: ClassVar[bool] = True
@@ -104,7 +104,7 @@ class PutNextCarrying(PutNext):
     def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
         """Return the initial state, in which the agent already carries the object to put down.
 
-        This is the object that fits the mission's first description (bit 0 of the marks).
+        The carried object is the one that fits the mission's first description (bit 0 of `marks`).
         """
         state = super().reset_state(key, level, params)
         there = (state.marks & 1) != 0
@@ -135,10 +135,10 @@ class PutNextCarrying(PutNext):
 @level("MoveTwoAcrossS5N2-v0", room_size=5, objs_per_room=2)
 @level("MoveTwoAcrossS8N9-v0", room_size=8, objs_per_room=9)
 class MoveTwoAcross(OpenRooms):
-    """Put an object of the left room next to one of the right room, then an object the other way.
+    """Put an object of the left room next to one of the right room, and then the reverse.
 
-    The second instruction names two other objects: it asks to put an object of the right room next
-    to an object of the left room.
+    The second instruction names two other objects: one of the right room has to be put next to one
+    of the left room.
     """
 
     objs_per_room: int = 2

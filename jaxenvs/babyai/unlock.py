@@ -22,8 +22,8 @@ from .goto import LockedMaze
 class Unlock(LockedMaze):
     """Find the key of a locked door somewhere in a maze, and open the door.
 
-    As in MiniGrid, the key lies in the locked room in 4 % of the levels, which therefore cannot be
-    solved, and other objects may lie in the locked room. The field `key_outside` prevents both.
+    As in MiniGrid, 4 % of the levels have no solution, because the key lies in the locked room.
+    Other objects may lie there, too. With `key_outside`, the locked room is empty.
     """
 
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)

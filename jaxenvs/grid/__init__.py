@@ -9,8 +9,8 @@ from .tiles import Colour, Kind
 
 __all__ = ["Action", "Colour", "GridEnv", "GridState", "Kind", "Level"]
 
-# Modules that define no levels and are not imported here: importing `view` gives a deprecation
-# warning, and importing `oracle` imports `jaxenvs.search`.
+# Modules that are not imported here, because they define no levels and have unwanted side effects:
+# importing `view` gives a deprecation warning, importing `oracle` also imports `jaxenvs.search`.
 NO_LEVELS = ("view", "oracle")
 
 for _module in pkgutil.iter_modules(__path__):  # importing a module registers the ids of its levels

@@ -1,8 +1,7 @@
-"""Aims: conditions that are still necessary for success, from which lower bounds are computed.
+"""Aims: necessary conditions of success, from which the oracle computes lower bounds.
 
-An aim has a set of cells. To succeed, the agent must face one of the cells, now or later. A search
-adds up the turns and moves that this takes, which gives a lower bound on the number of steps to
-success.
+An aim has a set of cells. To succeed, the agent must face one of these cells, now or later. The
+turns and moves until the agent faces a cell are a lower bound on the steps to success.
 """
 
 from typing import NamedTuple
@@ -18,24 +17,24 @@ from .tiles import Kind
 class Aim(NamedTuple):
     """A necessary condition of success: at some time the agent faces one of `cells`."""
 
-    # Mask of the cells that now contain the aim's objects. Before the agent can move one of the
-    # objects, it must face one of these cells.
+    # Mask of the cells that now contain the aim's objects. The agent must face an object's cell
+    # before it can move the object.
     cells: Bool[Array, "height width"]
     actions: ArrayLike  # least number of actions until success after facing a cell
     # False if the condition no longer applies, for example because the agent carries the object.
     active: ArrayLike = True
-    # Number of turns subtracted from the bound; more than 0 where the agent only has to stand next
-    # to a cell and need not face it.
+    # Number of turns to subtract from the bound. The number is positive if the agent must only
+    # stand next to a cell, in any direction.
     slack: int = 0
     # Bit mask of the actions that every successful plan contains, such as bit `Action.PICKUP` for a
     # pick-up.
     acts: ArrayLike = 0
-    # Bit mask of the aims that precede this aim: bit i stands for aim i. The agent must face a cell
-    # of each preceding aim before a cell of this aim, unless the agent moves an object of this aim
-    # to another cell.
+    # Bit mask of the aims that come before this aim: bit i is aim i. The agent must face a cell of
+    # each of those aims before it faces a cell of this aim. Exception: a plan that moves an object
+    # of this aim to another cell.
     after: ArrayLike = 0
-    # Whether the actions in `acts` move an object of another aim. If the agent also moves an object
-    # of this aim, success takes two more actions.
+    # Whether the drop in `acts` is needed for an object of another aim. Moving an object of this
+    # aim, too, then takes two more actions: a pick-up and a second drop.
     twice: ArrayLike = False
 
 

@@ -32,7 +32,7 @@ class MazeEnv(SquareGridEnv):
     obs: str = "dict"
 
     mission: ClassVar[str] = "get to the green goal square"
-    package: ClassVar[str] = ""  # empty, because the package minigrid lacks these levels
+    package: ClassVar[str] = ""  # no package, because minigrid does not have these levels
     full_shows_all: ClassVar[bool] = True
     has_static_map: ClassVar[bool] = True
 

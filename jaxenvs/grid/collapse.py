@@ -22,7 +22,7 @@ from ..core.random import Key, below, hashed
 # Maximum number of attempts per level; an attempt ends with a complete grid or a contradiction.
 ATTEMPTS = 1000
 RANK_BITS = 12  # number of bits of a cell's rank in the random order of cells
-NOWHERE = np.int32(1 << 30)  # larger than the priority and the index of every cell
+NOWHERE = np.int32(1 << 30)  # priority or cell index that stands for "no cell"
 _ALL, _NONE = np.uint32(0xFFFFFFFF), np.uint32(0)
 
 # The possible patterns of each cell: bit p % 32 of word p // 32 is set if pattern p is possible.
@@ -30,10 +30,9 @@ Wave = tuple[UInt32[Array, "rows columns"], ...]
 
 
 class Rule(NamedTuple):
-    """Two sets of patterns; each pattern of `here` fits next to each pattern of `there`.
+    """Two sets of patterns: those of `here` fit in a cell whose neighbour has one of `there`.
 
-    The patterns `here` are possible in a cell whose neighbour has one of the patterns `there`. Each
-    set is a tuple of words with one bit per pattern, as in a `Wave`.
+    A set is a tuple of uint32 words with one bit per pattern, as in a `Wave`.
     """
 
     there: tuple[int, ...]
@@ -61,11 +60,12 @@ class Catalogue(NamedTuple):
 
 
 def rules(own: np.ndarray, facing: np.ndarray) -> tuple[Rule, ...]:
-    """Return the rules for one side of a cell.
+    """Return the rules for one side of a cell: which patterns fit next to which.
 
-    own: the strip of each pattern at this side.
-    facing: the strip of each pattern that overlaps `own` when the pattern is in the neighbouring
-        cell.
+    Patterns of neighbouring cells overlap and must have equal pixels in the overlap.
+
+    own: each pattern's overlap with the neighbour at this side.
+    facing: each pattern's overlap if the pattern itself is in the neighbouring cell.
     """
     own, facing = own.reshape(len(own), -1), facing.reshape(len(facing), -1)
     strips = np.unique(own, axis=0)
@@ -108,10 +108,10 @@ def meets(wave: Wave, patterns: tuple[int, ...]) -> Bool[Array, "rows columns"]:
 def _shifted(
     word: UInt32[Array, "rows columns"], axis: int, step: int, full: int, wraps: bool
 ) -> UInt32[Array, "rows columns"]:
-    """Return for each cell the word of the neighbour that is `step` cells away along `axis`.
+    """Return for each cell the word of its neighbour, the cell `step` cells away along `axis`.
 
-    If `wraps`, the neighbour of a cell at the edge is the cell at the opposite edge; otherwise its
-    word is `full`.
+    If the neighbour is outside the grid, return the word of the cell at the opposite edge if
+    `wraps`, else `full`.
     """
     rolled = jnp.roll(word, -step, axis)
     if wraps:
@@ -129,15 +129,15 @@ def counted(wave: Wave) -> Int32[Array, "rows columns"]:
 def priorities(wave: Wave, rank: Int32[Array, "rows columns"]) -> Int32[Array, "rows columns"]:
     """Return the priority of each cell; the cell with the smallest number is reduced next.
 
-    Cells with fewer possible patterns come first, and `rank` orders cells with equally many. A cell
-    with one pattern or none has the priority `NOWHERE`.
+    The priority is ordered by the number of possible patterns, then by `rank`. It is `NOWHERE` for
+    a cell with at most one possible pattern.
     """
     count = counted(wave)
     return jnp.where(count > 1, (count << RANK_BITS) + rank, NOWHERE)
 
 
 def drawn(book: Catalogue, possible: list[Array], word: UInt32[Array, ""]) -> list[Array]:
-    """Draw one of the possible patterns of a cell by weight; return the set with only this pattern.
+    """Draw one of a cell's possible patterns by weight; return the set of only this pattern.
 
     possible: the words of the cell's set of patterns.
     word: a random uint32.
@@ -163,7 +163,8 @@ class Progress(NamedTuple):
 def collapsed(book: Catalogue, rank: Int32[Array, "rows columns"], key: Key) -> Progress:
     """Reduce every cell to one pattern, in up to `ATTEMPTS` attempts.
 
-    `rank` is the random order of cells with equally many patterns; it is kept in all attempts.
+    `rank` is the random order of cells with equally many possible patterns, the same in all
+    attempts.
     """
     full = tuple(jnp.full(rank.shape, word, jnp.uint32) for word in book.everything)
     start = Progress(full, jnp.int32(0), jnp.int32(0), jnp.zeros((), jnp.bool_))
@@ -179,8 +180,9 @@ def _advanced(
 ) -> Progress:
     """Sweep once, and if the sweep removes nothing, also draw the pattern of the next cell.
 
-    With one loop over sweeps, the levels of a batch wait for each other only at the end. With a
-    loop over cells around a loop over sweeps, they would wait for each other at every cell.
+    The caller loops over sweeps. Under `vmap`, the levels of a batch therefore wait for each other
+    only at the end. Two nested loops, over cells and over sweeps, would make them wait at each
+    cell.
     """
     wave = swept(book, at.wave)
     stable = jnp.array([(a == b).all() for a, b in zip(wave, at.wave, strict=True)]).all()

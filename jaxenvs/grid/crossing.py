@@ -100,10 +100,10 @@ class Crossing(SquareGridEnv):
 def _band(
     chosen: Bool[Array, " places"], places: np.ndarray, number: Int32[Array, " steps"], size: int
 ) -> tuple[Int32[Array, " steps"], Int32[Array, " steps"]]:
-    """Return the positions of the two rivers that enclose each band whose index is in `number`.
+    """Return the positions of the two rivers at the sides of each band in `number`.
 
-    A band is the space between two successive rivers, or between a river and the border. Bands are
-    counted from 0. If a side of the band is the border, the position of the border is returned.
+    A band is the space between two successive rivers, or between a river and the border. `number`
+    has the indices of bands, from 0. A border counts as a river.
     """
     # Rank (1, 2, ...) of the river at each chosen position.
     order = jnp.cumsum(chosen, dtype=jnp.int32)

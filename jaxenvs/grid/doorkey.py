@@ -19,8 +19,8 @@ from .tiles import Colour, Kind
 class DoorKey(SquareGridEnv):
     """A wall splits the room; the key to its locked door lies on the agent's side.
 
-    The goal is on the other side. The door is never in the last row of the room, because MiniGrid's
-    random range is one too short; this is reproduced.
+    The goal is on the other side. The door is never in the last row of the room, as in MiniGrid,
+    whose range of random rows is one too short.
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 10 *
         size**2 steps.
@@ -29,8 +29,8 @@ class DoorKey(SquareGridEnv):
     steps_per_cell: ClassVar[int] = 10
     min_size: ClassVar[int] = 5
     mission: ClassVar[str] = "use the key to open the door and then get to the goal"
-    # The grid determines the state. If the key is not on the grid, the agent carries the key.
-    # An agent in the wall's column stands in the door and hides the door, which must be open.
+    # The grid determines the state. A key that is not on the grid is carried by the agent. An agent
+    # in the wall's column hides the door, but it can only stand there if the door is open.
     full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:

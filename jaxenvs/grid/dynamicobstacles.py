@@ -44,8 +44,7 @@ class DynamicObstacles(SquareGridEnv):
 
     Before each action the balls move one after another, each to a free cell among the eight around
     it. Walking forward is a collision if a ball or a wall was ahead of the agent before the balls
-    moved, even if the cell is free now. A ball that has just moved to the cell ahead only blocks
-    the agent.
+    moved. A ball that moved ahead of the agent in this step only blocks the way.
 
     Actions: 0 turn left, 1 turn right, 2 forward.
     Reward: 1 - 0.9 * steps / max_steps on the goal, -1 for a collision.
@@ -114,14 +113,14 @@ class DynamicObstacles(SquareGridEnv):
         """Move the balls to `cells`, then apply the action.
 
         `cells` has the row and column of each ball, packed into one int32 per ball, as in
-        `state.task`. Whether the agent collides depends on the cell ahead of it before the balls
-        moved.
+        `state.task`. The agent collides if it walks forward and the cell ahead of it was occupied
+        before the balls moved.
         """
         d_row, d_column = direction_vector(state.direction)
         ahead = state.grid[state.row + d_row, state.column + d_column]
         collides = (action == Action.FORWARD) & (ahead != tiles.EMPTY) & (ahead != tiles.GOAL)
-        # Without the barrier, XLA would read the cell ahead only after writing the balls into the
-        # grid, and would have to copy the old grid for this read.
+        # The barrier makes XLA read the cell ahead before it writes the balls into the grid.
+        # Otherwise XLA would have to copy the old grid to read the cell later.
         collides, cells, grid = jax.lax.optimization_barrier((collides, cells, state.grid))
         old, new = (
             tasks.part(balls, 0) * self.size + tasks.part(balls, 1) for balls in (state.task, cells)
@@ -176,8 +175,8 @@ def _with_balls(
     def scatter(flat: Array, old: Array, new: Array) -> Array:
         """Write the old and the new cells by one scatter, which is one GPU kernel.
 
-        If one ball leaves a cell that another ball enters, the cell is written twice, each time
-        with a ball.
+        If one ball leaves a cell that another ball enters, both entries of the scatter for this
+        cell write a ball, so their order does not matter.
         """
         taken = (old[:, None] == new[None, :]).any(axis=1)
         left = jnp.where(taken, BALL, jnp.uint8(tiles.EMPTY))
@@ -195,9 +194,9 @@ def _with_balls(
 def _bare_around(
     state: GridState, rows: Int32[Array, " n"], columns: Int32[Array, " n"]
 ) -> Int32[Array, " n"]:
-    """Return one bit mask per ball: the cells around the ball that are empty or hold a ball.
+    """Return for each ball a bit mask of the cells around the ball that are empty or have a ball.
 
-    Bits are in the order of the cells of a 3x3 neighbourhood, row by row.
+    The bits stand for the cells of the ball's 3x3 neighbourhood, row by row from the lowest bit.
     """
     width = state.grid.shape[1]
     d_row, d_column = np.divmod(np.arange(AROUND, dtype=np.int32), 3)
@@ -209,18 +208,19 @@ def _bare_around(
 
 
 def _bit(rows: Int32[Array, "*n"], columns: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
-    """Return a bit mask of the cell that is `rows` and `columns` away from a ball.
+    """Return the bit of a cell in the bit masks of a ball's 3x3 neighbourhood; 0 if outside.
 
-    The mask is 0 if this cell is outside the 3x3 neighbourhood of the ball.
+    The cell is `rows` rows below and `columns` columns right of the ball.
     """
     inside = (jnp.abs(rows) <= 1) & (jnp.abs(columns) <= 1)
     return jnp.where(inside, jnp.int32(1) << (3 * rows + columns + 4).clip(0, 8), 0)
 
 
 def _bit_of(bits: Int32[Array, ""], number: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Return a mask of set bit `number` of `bits`; set bits are counted from 0, the lowest first.
+    """Clear all 1-bits of `bits` except the one with index `number`, and return the result.
 
-    The mask is 0 if `bits` has no such bit. `bits` has at most eight set bits.
+    The 1-bits are counted from 0, lowest first. The result is 0 if there is no such bit. `bits` has
+    at most eight 1-bits.
     """
     for i in range(7):
         bits = jnp.where(number > i, bits & (bits - 1), bits)

@@ -39,8 +39,8 @@ Verdict = tuple[Bool[Array, ""], Bool[Array, ""]]
 class GridEnv(GridWorld):
     """Base class of MiniGrid's levels; a subclass adds `generate`, a size and perhaps `judge`.
 
-    If the mission names something that the view cannot show, such as the door to go to, the class
-    sets the default of `obs` to `dict`. The registered ids can then be solved from observations.
+    Only the observation `dict` has the mission. It is the default of a class if only the mission
+    tells the target, such as the door to go to, so that the registered ids can be solved.
 
     Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
     Observation (field `obs`): `image` uint8 (view_size, view_size, 3), MiniGrid's triples (object,
@@ -64,17 +64,16 @@ class GridEnv(GridWorld):
     mission: ClassVar[str] = ""
     mission_length: ClassVar[int] = 16  # length of the array of word ids in the observation
     word_count: ClassVar[int] = missions.FIRST_WORDS  # number of word ids in the observation space
-    # Whether the observation `full` determines the state. `full` does not show the carried object,
-    # the tile below the agent, the contents of boxes and the mission, so the field is True only
-    # where all of these can be inferred.
+    # Whether the observation `full` determines the state. `full` lacks the carried object, the tile
+    # below the agent, the contents of boxes and the mission. All four must follow from the grid.
     full_shows_all: ClassVar[bool] = False
     # Whether levels have only walls, lava and goals, and the agent must walk onto a goal. A flood
     # fill then finds the shortest plan.
     has_static_map: ClassVar[bool] = False
     level_format: ClassVar[str] = "jaxenvs.grid.leveltext.form"
     level_solver: ClassVar[str] = "jaxenvs.grid.oracle"
-    # Whether the agent starts with an object in its hands. The level's grid has this object in a
-    # cell.
+    # Whether the agent carries an object at the start of an episode. `Level.grid` has this object
+    # in a cell.
     starts_carrying: ClassVar[bool] = False
 
     # Methods that subclasses define or override.
@@ -99,10 +98,10 @@ class GridEnv(GridWorld):
 
     @abstractmethod
     def generate(self, key: Key) -> Level:
-        """Generate a level with MiniGrid's distribution, without a loop that rejects and redraws.
+        """Draw a level from MiniGrid's distribution, once and without a rejection loop.
 
-        A class that cannot avoid rejection sets `Level.accepted`, which is False if the drawn level
-        must be rejected; the caller then draws again.
+        A class that has to reject some levels sets `Level.accepted` to False for them; the caller
+        then draws again.
         """
         raise NotImplementedError
 
@@ -124,9 +123,9 @@ class GridEnv(GridWorld):
         return (Aim(state.grid == tiles.GOAL, 1),)
 
     def contents(self, state: GridState) -> UInt8[ArrayLike, ""]:
-        """Return the tile that replaces a plain box when it is opened.
+        """Return the tile that an opened box turns into, if the box is of kind `BOX`.
 
-        A `KEY_BOX` is always replaced by its key.
+        A box of kind `KEY_BOX` turns into its key instead.
         """
         return EMPTY
 

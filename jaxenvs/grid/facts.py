@@ -74,9 +74,9 @@ def facts(env: "GridEnv", state: GridState) -> tuple[Fact, ...]:
 
 
 def text_inputs(env: "GridEnv", state: GridState) -> dict[str, Array]:
-    """Return the arrays from which `texts` writes: cells, agent, carried object and mission.
+    """Return the arrays that `texts` turns into words: cells, agent, carried object, mission.
 
-    The cells are those in sight, or the whole grid if the observation shows it.
+    The cells are the whole grid if the observation shows the whole grid, else the agent's view.
     """
     inputs = {
         **surroundings.inputs_of(env, state, _is_whole(env)),
@@ -135,8 +135,8 @@ def told_of(env: "GridEnv", inputs: dict[str, np.ndarray], is_drawn: bool = True
     for pose, rows in surroundings.groups(inputs["agent"]):
         frame, some = surroundings.frame_of(inputs["cells"].shape[1:], *pose), cells[rows]
         if not whole:
-            # In a view, the agent's cell shows the carried object. An empty tile replaces this
-            # object, so that the text does not list it as lying in the room.
+            # A view shows the carried object in the agent's cell. Clear this cell, so that the text
+            # does not say that the object lies in the room.
             some[:, frame.agent] = tiles.EMPTY
         drawings = WRITER.drawings(some, frame, pose[2], where) if is_drawn else [""] * len(rows)
         lines = WRITER.lines(some, frame, 4 if whole else 3)
@@ -148,7 +148,7 @@ def told_of(env: "GridEnv", inputs: dict[str, np.ndarray], is_drawn: bool = True
 
 
 def changes(env: "GridEnv", old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
-    """Return one text per state: what changed from the observation in `old` to that in `new`."""
+    """Describe for each state what differs between its observations in `old` and in `new`."""
     return [_changes(*pair) for pair in pairs(told_of(env, old), told_of(env, new))]
 
 
@@ -191,7 +191,7 @@ def _thing(tile: int) -> str:
 
 
 def _line(line: bytes) -> str:
-    """Describe in words the number of free cells in a line of cells, and the tile after them."""
+    """Describe a line of cells: the number of free cells, then the first tile that is not free."""
     free = 0
     for free, tile in enumerate(line):
         if tile != tiles.EMPTY and tile & 15 != Kind.FLOOR:

@@ -19,8 +19,7 @@ def steps_to_goal(
     """Return the smallest number of actions with which the agent walks onto a goal.
 
     The result is `NO_WAY` if no plan exists. `pose` is (row, column, direction). The border of the
-    map must be wall. Objects and closed doors count as obstacles, so the result is exact only if
-    the map has none.
+    map must be wall. Objects and closed doors count as walls, so the map should have none.
     """
     row, column, direction = (pose[i].astype(jnp.int32) for i in range(3))
     begins = jnp.zeros(grid.shape, jnp.bool_).at[row, column].set(True)
@@ -47,7 +46,8 @@ def steps_to_goal(
 def _ahead(values: Array, direction: int) -> Array:
     """Return for each cell the value of the next cell in `direction`.
 
-    Values wrap around at the edges of the map, which does not matter because the border is wall.
+    A cell at the edge gets the value from the opposite edge. Only border cells are affected, and
+    the agent cannot enter these walls.
     """
     down, right = AHEAD[direction]
     return jnp.roll(values, (-down, -right), (0, 1))

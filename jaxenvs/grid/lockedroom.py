@@ -39,8 +39,8 @@ class LockedRoom(FixedGridEnv):
     def generate(self, key: Key) -> Level:
         """Draw which rooms have the goal and the key, the colours of the doors, and the agent.
 
-        The level's task has two colours: that of the locked door, and that of the door of the room
-        with the key.
+        The level's task has two door colours: the colour of the locked door, then the colour of the
+        door to the room with the key.
         """
         word = words(key, 6 + ROOMS)
         locked = below(word[0], ROOMS)

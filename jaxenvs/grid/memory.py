@@ -37,8 +37,8 @@ class Memory(SquareGridEnv):
     steps_per_cell: ClassVar[int] = 5
     min_size: ClassVar[int] = 7
     mission: ClassVar[str] = "go to the matching object at the end of the hallway"
-    # The observation `full` (the grid) determines the state: the three objects in it tell which
-    # cell is the goal.
+    # The observation `full` determines the state. It shows the object in the room and the two
+    # objects at the end of the hallway, and the cell next to the matching one is the goal.
     full_shows_all: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

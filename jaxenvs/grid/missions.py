@@ -21,8 +21,8 @@ WORDS = (
     "at", "end", "of", "hallway", "from", "room", ",", "unlock", "traverse", "rooms", "next",
     "after", "in", "front", "behind", "on", "your", "left", "right", "maze",
 )  # fmt: skip
-# Number of words in the observation space of classes whose missions use none of the words that were
-# added later. The number never changes, so that learned embeddings of words keep their shape.
+# Number of words in the first version of `WORDS`. Classes whose missions need no later word have an
+# observation space of this size, so that trained word embeddings keep their shape.
 FIRST_WORDS = 55
 _IDS = {word: i for i, word in enumerate(WORDS)}
 # Word ids of the colours and of the kinds of objects.

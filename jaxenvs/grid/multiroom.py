@@ -1,8 +1,8 @@
 """MultiRoom: a chain of rooms with closed doors (MiniGrid 3.2 `multiroom.py`).
 
-MiniGrid draws chains of rooms until a chain has the wanted number of rooms (is complete). Here
-`CHAINS` chains are drawn in parallel. The first complete chain becomes the level; if none is
-complete, the level is rejected and drawn again.
+A chain is complete if it has the number of rooms of the environment. MiniGrid draws chains one by
+one until a chain is complete. Here `CHAINS` chains are drawn in parallel, and the first complete
+one becomes the level. If none is complete, the level is rejected and drawn again.
 """
 
 from typing import ClassVar, NamedTuple
@@ -24,8 +24,8 @@ SIZE = 25
 # Smallest and largest side of a room, walls included.
 # A side has 4 bits in `Room.packed`, so 15 is the largest possible value.
 SMALLEST, LARGEST = 4, 15
-TRIES = 8  # number of positions and sizes that are tried for each next room of a chain
-WORDS = 2  # number of random uint32 for the first room, and for each attempt to place another room
+TRIES = 8  # number of random rooms that are tried as the next room of a chain
+WORDS = 2  # number of random uint32 to draw one room: the first, or a try for a later one
 CHAINS = 8  # number of chains drawn in parallel for a level
 RIGHT, BELOW, LEFT, ABOVE = range(4)  # indices of the four walls of a room
 
@@ -54,9 +54,9 @@ class Room(NamedTuple):
 
     @property
     def entry(self) -> Int32[Array, ""]:
-        """Index of the wall that has the entrance; the left wall for the first room of a chain.
+        """Index of the wall that has the entrance.
 
-        The first room has no entrance.
+        The first room of a chain has no entrance; for it, the index is that of the left wall.
         """
         wall = jnp.where(self.door_row == self.row, jnp.int32(ABOVE), jnp.int32(BELOW))
         wall = jnp.where(self.door_column == self.column + self.width - 1, RIGHT, wall)
@@ -72,9 +72,9 @@ class Room(NamedTuple):
         return inside & (self.column >= 0) & (self.column + self.width <= SIZE)
 
     def clear_of(self, earlier: "Room") -> Bool[Array, "*tries"]:
-        """Return whether this room does not overlap `earlier`, a room that was placed before it.
+        """Return whether this room and `earlier`, a room that was placed before it, do not overlap.
 
-        As in MiniGrid, this room counts as one cell wider and one cell higher than it is.
+        As in MiniGrid, the test takes this room as one cell wider and one cell higher than it is.
         """
         beside = self.column + self.width < earlier.column
         beside = beside | (earlier.column + earlier.width <= self.column)
@@ -100,10 +100,10 @@ class MultiRoom(FixedGridEnv):
     steps.
 
     Resets: a chain is complete with probability 0.87 (`N2-S4`), 0.51 (`N4-S5-v0`), 0.67 (`v1`) or
-    0.22 (`N6`), measured over 100,000 chains. Therefore `exact`, which generates levels only for
-    environments that are done, is the reset source on every device. Generating levels for all
-    environments would loop until the last of them has an accepted level. If levels may repeat,
-    `pool` avoids the loop.
+    0.22 (`N6`), measured over 100,000 chains. Incomplete chains are drawn again in a loop. The
+    default reset source is therefore `exact` on every device: it loops only over environments that
+    are done, not until every environment has an accepted level. `pool` has no loop, but repeats
+    levels.
     """
 
     rooms: int = 6  # number of rooms in the chain
@@ -114,8 +114,8 @@ class MultiRoom(FixedGridEnv):
         "max_room_size": (SMALLEST, LARGEST),
     }
     shape: ClassVar[tuple[int, int]] = (SIZE, SIZE)
-    # Maximum number of levels that are drawn per reset. With rooms=8 and max_room_size=15, all
-    # these levels are rejected in 1 of 10**22 resets.
+    # Maximum number of levels that are drawn per reset. All of them are rejected in 1 of 10**22
+    # resets with rooms=8 and max_room_size=15.
     level_budget: ClassVar[int] = 4096
     reset_source: ClassVar[str] = "exact"
     mission: ClassVar[str] = "traverse the rooms to get to the goal"
@@ -161,10 +161,10 @@ class MultiRoom(FixedGridEnv):
         return jnp.stack(chain), complete
 
     def _next(self, rooms: list[Room], word: UInt32[Array, "tries words"]) -> Int32[Array, ""]:
-        """Return the next room of a chain as an int32, or -1 if none was found.
+        """Draw the next room of a chain, and return it packed (see `Room.packed`); -1 if none fits.
 
-        `TRIES` rooms are drawn in parallel. The first one that lies inside the grid and overlaps no
-        earlier room is returned, in the lower bits (see `Room.packed`).
+        `TRIES` rooms are drawn in parallel. The result is the first of them that lies inside the
+        grid and overlaps no earlier room; the bits above the packed room have no meaning.
         """
         last, sizes = rooms[-1], self.max_room_size - SMALLEST + 1
         wall, height, width = digits(word[:, 0], 3, sizes, sizes)

@@ -120,11 +120,11 @@ _ONE = {"quarters": 1, "rooms_visited": 4, "starts_outside": True}
 class ObstructedMaze(ObstructedWorld):
     """Pick up the blue ball, which is in one of the four corners of nine rooms.
 
-    A quarter of the maze is one of the four rooms next to the middle room. Two locked doors lead
-    from this room to the two corner rooms next to it.
+    Each of the four rooms beside the middle room has two locked doors, to the two corner rooms next
+    to it. Such a room with its doors is a quarter of the maze.
 
-    In version 0 of the mazes, a green ball that blocks a door may overwrite a key or box that was
-    placed before it, and such a maze has no solution. `keys_last` prevents this.
+    Some mazes of version 0 have no solution: a green ball in front of a door may overwrite a key or
+    a box. With `keys_last`, keys are placed after balls, which prevents this.
 
     Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with the ball in the
     agent's hands, or after 4 * room_size**2 * rooms_visited steps.

@@ -29,10 +29,9 @@ def lines(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
 def put(
     grid: UInt8[ArrayLike, "height width"], row: ArrayLike, column: ArrayLike, tile: ArrayLike
 ) -> UInt8[Array, "height width"]:
-    """Write one tile by a selection (`where`) over all cells.
+    """Write one tile by a selection (`where`) over all cells, not by a scatter.
 
-    XLA fuses the selection with the operation before it. A scatter would be a separate kernel on a
-    GPU.
+    On a GPU, a scatter would be a separate kernel; XLA fuses a selection with other operations.
     """
     rows, columns = lines(*np.shape(grid))
     here = (rows == row) & (columns == column)
@@ -68,9 +67,9 @@ def other(
 
 
 def inner_cell(index: Int32[Array, "*n"], inner: ArrayLike) -> tuple[Array, Array]:
-    """Return (row, column) in the grid of a free cell of a room.
+    """Return (row, column) of the cell `index` inside a room whose upper left corner is (0, 0).
 
-    `index` numbers the room's free cells row by row; each row has `inner` of them.
+    The cells inside the walls are numbered row by row; each row has `inner` cells.
     """
     return 1 + index // inner, 1 + index % inner
 
@@ -85,9 +84,9 @@ def item(number: Int32[Array, "*n"]) -> UInt8[Array, "*n"]:
 
 
 def digits(word: UInt32[Array, "*n"], *bounds: ArrayLike) -> list[Int32[Array, "*n"]]:
-    """Return one uniform integer below each bound, all independent, from one random uint32.
+    """Draw one uniform integer below each bound, independently, from a single random uint32.
 
-    The probability of each value has an error below 2**-32 times the product of the bounds.
+    The error of each probability is below 2**-32 times the product of the bounds.
     """
     drawn: list[Array] = []
     for bound in bounds:

@@ -1,7 +1,7 @@
 """Construction of levels that consist of rooms.
 
-MiniGrid 3.2 (`core/roomgrid.py`) places objects by rejection sampling. A `Plan` samples the same
-distributions directly; a level without a free cell for an object is rejected.
+MiniGrid 3.2 (`core/roomgrid.py`) places objects by rejection sampling. A `Plan` draws directly from
+the same distributions. It rejects a level that has no free cell for an object.
 """
 
 from typing import Any, NamedTuple
@@ -114,7 +114,7 @@ class Plan:
         self, row: ArrayLike, column: ArrayLike, tile: ArrayLike, present: ArrayLike = True
     ) -> None:
         """Write one or several tiles; where `present` is False, keep the old tile."""
-        # Where `present` is False, the row is outside the grid, so the write is dropped.
+        # Where `present` is False, use a row outside the grid: JAX drops a write to this row.
         row = jnp.where(present, jnp.asarray(row, jnp.int32), self.env.height)
         if row.ndim == 0:
             self.grid = put(self.grid, row, column, tile)
@@ -167,18 +167,18 @@ class Plan:
     def connect_all(self, avoid: ArrayLike | None = None) -> None:
         """Add unlocked doors to random edges until all rooms are connected.
 
-        MiniGrid adds doors to the edges in random order until the rooms are connected. Here each
-        edge draws a random cost, and every edge with a cost up to a threshold gets a door. The
-        threshold is the smallest cost with which these doors connect all rooms. No new door has the
-        colour `avoid`; None or 6 allows every colour.
+        MiniGrid adds doors one by one, in random order. Here doors with the same distribution are
+        drawn without a loop: each edge gets a random cost, and a door if its cost is at most a
+        threshold, the smallest one that connects all rooms. No new door has the colour `avoid`;
+        None or 6 allows every colour.
         """
         a, b = self._geometry.rooms.T
         count = len(a)
         allowed = ~self.joined & ~self.locked[a] & ~self.locked[b]
         word = jnp.clip(self.words(count), jnp.uint32(1), jnp.uint32(NEVER - 1))
         cost = jnp.where(self.joined, jnp.uint32(0), jnp.where(allowed, word, NEVER))
-        # For each pair of rooms, the smallest threshold whose doors connect the two rooms: the
-        # minimum, over all paths between the rooms, of the largest cost of an edge on the path.
+        # Smallest threshold that connects each pair of rooms, by the Floyd-Warshall algorithm: the
+        # cost of a path is the largest cost of its edges, and the cheapest path counts.
         apart = jnp.append(cost, NEVER)[self._geometry.edge_between]
         apart = jnp.where(np.eye(self.num_rooms, dtype=bool), jnp.uint32(0), apart)
         for via in range(self.num_rooms):
@@ -244,8 +244,8 @@ class Plan:
         if rooms is None:
             rooms = below(room_words, self.num_rooms)
         rooms = jnp.broadcast_to(jnp.asarray(rooms, jnp.int32), (count,))
-        # The random numbers that choose cells are drawn inside the scan, `cells` per iteration.
-        # Drawing all `count * cells` numbers before the scan would need a large array.
+        # Each iteration of the scan draws the `cells` random numbers that it needs. This saves the
+        # memory of an array with all `count * cells` numbers.
         start, cells = self._counter, self.env.room_size**2
         self._counter += count * cells
 
@@ -313,8 +313,8 @@ class Plan:
         wide = jnp.pad(self.grid, 1, constant_values=tiles.WALL)
         around = jax.lax.dynamic_slice(wide, (row, column), (size + 2, size + 2))
         fine = (around == tiles.EMPTY) | (around == tiles.WALL)
-        # Masks of the cells where an agent that faces right, down, left or up has a free cell or a
-        # wall ahead.
+        # One mask per direction (right, down, left, up): the cells where an agent with this
+        # direction has a free cell or a wall ahead.
         ahead = jnp.stack([fine[1:-1, 2:], fine[2:, 1:-1], fine[1:-1, :-2], fine[:-2, 1:-1]])
         pose = self.pick(ahead & (around[1:-1, 1:-1] == tiles.EMPTY))
         self.direction, cell = pose // size**2, pose % size**2
@@ -323,7 +323,7 @@ class Plan:
     # Methods that query the level.
 
     def all_objects(self) -> Thing:
-        """Return all objects, then one entry per edge: its door, or tile 0 if it has no door."""
+        """Return all objects, then the door of each edge (pair of rooms); tile 0 if it has none."""
         doors = Thing(self.doors, jnp.asarray(self.door_rows), jnp.asarray(self.door_columns))
         parts = [*self.objects, doors]
         return Thing(

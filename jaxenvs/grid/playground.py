@@ -69,10 +69,10 @@ class Playground(FixedGridEnv):
 
 
 def _free_cell(index: Int32[Array, " n"]) -> tuple[Int32[Array, " n"], Int32[Array, " n"]]:
-    """Convert indices of free cells to the rows and the columns of these cells in the level's grid.
+    """Return the rows and the columns in the grid of the free cells with these indices.
 
-    A free cell is a cell inside a room. The free cells of all nine rooms are numbered row by row;
-    each row of the grid that crosses three rooms has 15 of them.
+    A free cell is a cell inside a room. The free cells of the grid are numbered row by row. A row
+    has 15 of them, five in each of three rooms.
     """
     row, column = index // (3 * SIDE), index % (3 * SIDE)
     return 1 + row + row // SIDE, 1 + column + column // SIDE

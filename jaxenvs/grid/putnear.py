@@ -23,9 +23,9 @@ THINGS = 18  # number of different objects: keys, balls and boxes in six colours
 class PutNear(SquareGridEnv):
     """Put an object next to another one; the mission names both.
 
-    The objects differ and are not adjacent at first; diagonal neighbours count as adjacent. The
-    drop must be next to the cell where the other object lay at first, even if that object has
-    been carried away.
+    No two objects are alike, and none are adjacent at first, not even diagonally. The agent must
+    drop the object next to the first cell of the other object, even if the other object has been
+    carried away.
 
     Reward: 1 - 0.9 * steps / max_steps on success. Episode ends: when the wrong object is picked
     up, when the agent tries to drop the carried object, or after 5 * size steps.
@@ -41,8 +41,8 @@ class PutNear(SquareGridEnv):
     def __post_init__(self) -> None:
         """Raise an error if a field has an invalid value."""
         super().__post_init__()
-        # Largest number of objects that always fit:
-        # wherever the earlier objects were placed, a free cell remains for the next one.
+        # Largest number of objects for which a free cell always remains. An object takes at most
+        # nine cells: its own cell and the eight cells around it.
         most = min(((self.size - 2) ** 2 - 1) // 9 + 1, THINGS)
         checks.integer_field("PutNear", "objects", self.objects, 2, most)
 

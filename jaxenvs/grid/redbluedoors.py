@@ -38,8 +38,8 @@ class RedBlueDoors(SquareGridEnv):
     steps_per_cell: ClassVar[int] = 20
     max_size: ClassVar[int] = 64
     mission: ClassVar[str] = "open the red door then the blue door"
-    # The observation `full` determines the state. `full` does not show a door in whose cell the
-    # agent stands, but such a door must be open, and its colour follows from the side of the room.
+    # The observation `full` determines the state. An agent in a door's cell hides the door, but
+    # this door must be open, and its colour follows from the side of the room.
     full_shows_all: ClassVar[bool] = True
 
     @property
@@ -63,8 +63,8 @@ class RedBlueDoors(SquareGridEnv):
     def aims(self, state: GridState) -> tuple[Aim, ...]:
         """Return the necessary conditions of success: to open the red door and the blue door.
 
-        Levels of `generate` have one closed door of each colour. In other levels, the blue door may
-        be open at the start; the agent then closes it, and opens it for success.
+        The aim for the blue door includes an open door, with which a handmade level may start. The
+        agent then has to close this door and open it again.
         """
         left = np.arange(state.grid.shape[1]) == self.size // 2
         is_red = (state.grid == SHUT_RED) | (state.grid == LOCKED_RED)

@@ -112,10 +112,10 @@ class Geometry(NamedTuple):
     # int32 (edges,): column of the upper or left end of the wall between the two rooms of each
     # edge.
     column: np.ndarray
-    # int32 (rooms, 4): index of the edge (pair of rooms) that consists of each room and its
-    # neighbour on each side; -1 if the room has no neighbour there.
+    # int32 (rooms, 4): for each room and side, index of the edge between the room and its neighbour
+    # on this side; -1 if there is no neighbour.
     edge: np.ndarray
-    # int32 (rooms, rooms): index of the edge that consists of two rooms; -1 if they are not
+    # int32 (rooms, rooms): for each two rooms, index of the edge between them; -1 if they are not
     # neighbours.
     edge_between: np.ndarray
     corner: tuple[np.ndarray, np.ndarray]  # row and column of each room's upper left corner

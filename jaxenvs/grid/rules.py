@@ -35,8 +35,8 @@ def act(
     left = jnp.where(picks, jnp.uint8(tiles.EMPTY), front)
     left = jnp.where(drops, state.carried, left)
     left = jnp.where(action == Action.TOGGLE, toggled(front, state.carried, contents), left)
-    # Without the barrier, XLA would compute `index` and `left` again inside the kernel that writes
-    # the grid. This kernel would then read the agent's old pose, which a `scan` would have to copy.
+    # The barrier keeps XLA from computing `index` and `left` again in the kernel that writes the
+    # grid. That kernel would read the agent's old pose, so a `scan` would have to copy the pose.
     index, left = jax.lax.optimization_barrier((index, left))
     turn = (action == Action.RIGHT).astype(jnp.int32) - (action == Action.LEFT).astype(jnp.int32)
     after = state.replace(
@@ -57,9 +57,9 @@ def _written(
 ) -> UInt8[Array, " cells"]:
     """Write a tile to the cell with this row-major index, by a scatter or by a selection.
 
-    A scatter writes one byte, so a scan can update the map in place. A selection (`where` over
-    all cells) rewrites the map, but on a GPU XLA fuses it with the operations before and after
-    it, while a scatter is a separate kernel. Small maps on a GPU therefore use the selection.
+    A scatter writes one byte, so a scan can update the map in place. On a GPU, however, a scatter
+    is a separate kernel. Small maps on a GPU are therefore written by a selection (`where` over all
+    cells), which XLA fuses with other operations.
     """
 
     def scatter(cells: Array, index: Array, tile: Array) -> Array:

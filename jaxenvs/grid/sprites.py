@@ -44,7 +44,7 @@ def _all_colours(kind: Kind) -> dict[int, RGB]:
 def _plain(code: int) -> dict[int, RGB]:
     """Return the dict `Look.codes` for a tile that always looks the same, such as a wall.
 
-    The colour in the dict has no effect, because the layers of such a tile have fixed colours.
+    The value (0, 0, 0) is not used, because all layers of such a tile have fixed colours.
     """
     return {code: (0, 0, 0)}
 

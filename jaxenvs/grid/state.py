@@ -39,7 +39,7 @@ class Level(AgentLevel):
         return self.replace(pose=Level.of(self.grid, row, column, direction).pose)
 
     def facing(self, *codes: ArrayLike) -> Any:
-        """Return this level with the agent at (1, 1), facing right towards the tiles `codes`."""
+        """Return this level with the agent at (1, 1), facing right, and `codes` ahead of it."""
         grid = jnp.asarray(self.grid).at[1, 1].set(tiles.EMPTY)
         for column, code in enumerate(codes, start=2):
             grid = grid.at[1, column].set(jnp.asarray(code).astype(jnp.uint8))
@@ -50,8 +50,8 @@ class Level(AgentLevel):
 class GridState(AgentState):
     """State of an episode: map, agent and task.
 
-    The third byte of `agent` has the agent's direction in its two lowest bits. Its third bit is the
-    flag `REJECTED`: all levels that were drawn for this episode were rejected as invalid.
+    Byte 2 of `agent` has the agent's direction in its two lowest bits. Its next bit is the flag
+    `REJECTED`: all levels that were drawn for this episode were rejected as invalid.
     """
 
     # Data of the mission, copied from the level; its structure depends on the environment's class.

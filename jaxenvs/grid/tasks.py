@@ -39,19 +39,19 @@ def offset(
 
 
 def aim_stop(state: GridState) -> Aim:
-    """Return the necessary condition of missions that end with `done` next to the task's cell.
+    """Return the necessary condition of success if the agent has to take `done` beside a cell.
 
-    The condition is to stand next to this cell; the agent need not face it.
+    The agent must stand next to the task's cell, facing any direction.
     """
     where = cell(state.grid.shape, part(state.task, 0), part(state.task, 1))
     return Aim(where, 1, slack=2)
 
 
 def judge_stop(after: GridState, action: Array) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-    """Return (success, failure) for missions that end with the action `done` next to a cell.
+    """Return (success, failure) of a step if the agent has to take `done` beside the task's cell.
 
-    `done` succeeds next to the task's cell, whichever direction the agent faces. `done` elsewhere
-    fails, and so does every toggle.
+    `done` is success next to the task's cell, facing any direction, and failure elsewhere. Toggle
+    is always failure.
     """
     rows, columns = offset(after.row, after.column, after.task)
     beside = rows + columns == 1

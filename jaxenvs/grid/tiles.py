@@ -105,7 +105,7 @@ def encode(code: UInt8[Array, "*cells"]) -> UInt8[Array, "*cells 3"]:
 def decode(image: np.ndarray) -> np.ndarray:
     """Convert MiniGrid's triples (NumPy, last axis 3) to tile bytes; the inverse of `encode`.
 
-    Triples do not contain the contents of boxes, so every box becomes an empty one.
+    Triples lack the contents of boxes, so every box becomes a tile of kind `BOX`.
     """
     thing, colour_, state = (np.asarray(image)[..., i].astype(np.uint8) for i in range(3))
     shut_door = (thing == Kind.DOOR) & (state > 0)

@@ -81,7 +81,7 @@ class Unlock(RoomGrid):
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
         """Return (success, failure): success if the agent unlocks the door, never failure.
 
-        Unlocking the door also opens it. The level has only one key, and it fits the door.
+        The colour of the carried key is not tested, because the level's only key fits the door.
         """
         key = tiles.kind(before.carried) == Kind.KEY
         unlocks = (action == Action.TOGGLE) & (tiles.kind(front) == Kind.LOCKED_DOOR) & key

@@ -13,8 +13,8 @@ Quirks of MiniGrid, reproduced on purpose:
 - The weight of a pattern is the number of orientations in which it occurs, not its frequency.
 - The order in which cells are chosen is drawn once per level, and kept after a contradiction.
 
-Difference from MiniGrid: where MiniGrid raises an error because 1,000 attempts ended in a
-contradiction, or no two free cells are neighbours, `info["level_rejected"]` is true.
+Difference from MiniGrid: `info["level_rejected"]` is true where MiniGrid raises an error. The error
+means that 1,000 attempts ended in a contradiction, or that no two free cells are neighbours.
 """
 
 import functools
@@ -136,9 +136,9 @@ def _windows(pixels: np.ndarray, width: int) -> np.ndarray:
 
 
 def largest_area(free: Bool[Array, "rows columns"]) -> Bool[Array, "rows columns"]:
-    """Return a mask of the largest set of free cells that are connected through their four sides.
+    """Return a mask of the largest area: free cells that are connected through their four sides.
 
-    Among sets of the same size, the set that has the first cell, column by column, is returned.
+    Of several largest areas, return the one with the first free cell, column by column.
     """
     cells = np.arange(free.size, dtype=np.int32).reshape(free.shape[::-1]).T
 
@@ -146,8 +146,8 @@ def largest_area(free: Bool[Array, "rows columns"]) -> Bool[Array, "rows columns
         padded = jnp.pad(labels, 1, constant_values=NOWHERE)
         near = [padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]]
         least = functools.reduce(jnp.minimum, near, labels)
-        # A label is itself the index of a cell in the same area. Taking the label of that cell,
-        # which is at most as large, lets labels spread in fewer iterations.
+        # A cell's label is the index of a cell in its area. That cell may have a smaller label;
+        # taking over this label lets small labels spread in fewer iterations.
         far = least.T.reshape(-1).at[least].get(mode="clip")
         return jnp.where(free, jnp.minimum(least, far), NOWHERE)
 
@@ -177,10 +177,10 @@ class WFC(SquareGridEnv):
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 20 * size
         steps.
 
-    Resets: a level takes 3 (`ObstaclesBlackdots`) to 27 ms (`ObstaclesAngular`) on a CPU core, in a
-        trial. `exact`, the default reset source on a CPU, makes a level for each episode, and
-        `stock`, the default on a GPU, makes many levels at a time. If levels may repeat, `pool` is
-        cheaper.
+    Resets: making a level took from 3 ms (`ObstaclesBlackdots`) to 27 ms (`ObstaclesAngular`) on a
+        CPU core. On a CPU, the default reset source is `exact`, which makes one level per episode.
+        On a GPU, it is `stock`, which makes many levels at a time. `pool` is cheaper, but repeats
+        levels.
     """
 
     preset: str = "MazeSimple"  # style of the level, one of `PRESETS`
@@ -189,10 +189,10 @@ class WFC(SquareGridEnv):
     min_size: ClassVar[int] = 6
     max_size: ClassVar[int] = 66  # limit so that the ranks of all inner cells fit into `RANK_BITS`
     reset_source: ClassVar[str] = "exact"
-    # On a CPU, `exact` generates one level at a time in batches of up to 4,096 environments.
-    # Generating several in parallel would also make levels for environments that need none.
+    # On a CPU, `exact` generates only num_envs / rows_per_lane levels at a time, and at least one.
+    # Generating more in parallel would also make levels for environments that need none.
     rows_per_lane: ClassVar[int] = 4096
-    levels_at_once: ClassVar[int] = 512  # larger batches are not faster per level
+    levels_at_once: ClassVar[int] = 512  # size of batches of levels; larger ones are not faster
     mission: ClassVar[str] = "traverse the maze to get to the goal"
     word_count: ClassVar[int] = len(missions.WORDS)
     # The grid determines the state: nothing can be carried or opened, and there is one mission.
@@ -212,7 +212,7 @@ class WFC(SquareGridEnv):
     def mosaic(self, key: Key) -> tuple[Bool[Array, "rows columns"], Bool[Array, ""]]:
         """Draw a mosaic; return a mask of its free cells, and whether every cell got a pattern.
 
-        The mask has no outer wall.
+        The mask has only the cells inside the outer wall.
         """
         book, side = catalogue(self.preset), self.size - 2
         rank = permutation(words(key, side**2)).reshape(side, side)

@@ -5,10 +5,10 @@ the cell in front of the agent) and the four neighbours of the cell in front (on
 agent's cell). A step reads these cells into two uint32, lets all rules change the two words in
 registers, and writes the cells back together.
 
-Indexing beyond the grid follows xminigrid. A cell above or left of the grid stands for the cell on
-the opposite side of the grid. A cell below or right of the grid is empty, and writes to it are
-lost; if the cell in front is below or right of the grid, an action reads the agent's own cell
-instead. This matters only for an agent on the border, and no layout puts the agent there.
+Indexing beyond the grid follows xminigrid. An index above or left of the grid means the cell on the
+opposite side. Cells below or right of the grid are empty, and writes to them are lost; an action on
+such a cell reads the agent's own cell. All this concerns only agents on the border, where no layout
+puts them.
 """
 
 from typing import NamedTuple
@@ -45,7 +45,7 @@ _LOW_BITS = np.uint32(0x7F7F7F7F)
 _NUMBER = np.arange(8, dtype=np.int32)
 _ROWS, _COLUMNS = np.array([-1, 0, 1, 0] * 2, np.int32), np.array([0, 1, 0, -1] * 2, np.int32)
 _AHEAD = _NUMBER // 4
-# Bit offset of the tile byte of each of the eight cells within its uint32, which has four cells.
+# For each of the eight cells, bit offset of its tile byte; four cells share a uint32.
 _SHIFTS = (_NUMBER % 4 * 8).astype(np.uint32)
 
 
@@ -70,8 +70,8 @@ class Moment(NamedTuple):
     in_front: UInt32[Array, ""]
     front: UInt32[Array, ""]  # bit offset, in `Scene.agent`, of the cell in front of the agent
     back: UInt32[Array, ""]  # bit offset, in `Scene.front`, of the agent's cell
-    # Whether the cell in front is below or right of the grid; rules then read the agent's own cell
-    # instead of it.
+    # Whether the cell in front is below or right of the grid. Rules then take the agent's own cell
+    # as the cell in front.
     beyond: Bool[Array, ""]
 
 
@@ -153,8 +153,8 @@ def _act_in_front(
 def _toggled(front: UInt32[Array, ""], pocket: UInt32[Array, ""]) -> UInt32[Array, ""]:
     """Return the tile in front of the agent after a toggle.
 
-    A toggle opens or closes a door. A key of the door's colour in the pocket opens a locked door,
-    which is never locked again; the agent keeps the key.
+    A toggle opens or closes a door. It opens a locked door only if the agent carries a key of the
+    door's colour. The agent keeps the key, and the door is never locked again.
     """
     kind, painted = front & 15, front & 0xF0
     fits = pocket == (painted | np.uint32(Kind.KEY))
@@ -168,8 +168,8 @@ def _around(
 ) -> Int32[Array, "8"]:
     """Return the row-major indices of the eight cells that rules can change.
 
-    The four neighbours of the agent come first, then the four neighbours of the cell in front. Each
-    cell below or right of the grid gets a distinct index that is too large for the grid.
+    The four neighbours of the agent come first, then the four neighbours of the cell in front. A
+    cell below or right of the grid gets an index beyond the grid, which no other cell has.
     """
     d_row, d_column = direction_vector(direction)
     rows, columns = row + _ROWS + d_row * _AHEAD, column + _COLUMNS + d_column * _AHEAD
@@ -206,9 +206,9 @@ def _written(
 
     `where` packs the agent's row, column and direction.
     """
-    # Without the barrier XLA would fuse the rules into this scatter and compute them again for each
-    # byte that it writes. The fused kernel would also read the agent's old pose, so a scan could
-    # not update the state in place: XLA would copy the state first.
+    # The barrier keeps XLA from fusing the rules into this scatter, which would compute them again
+    # for each byte. The fused kernel would also read the agent's old pose, so a scan would have to
+    # copy the state instead of updating it in place.
     where, agent, front = jax.lax.optimization_barrier((where, scene.agent, scene.front))
     row, column, direction = cut(where, 8, 8, 8)
     index = _around(row, column, direction, height, width)
@@ -239,8 +239,8 @@ def _unrolled(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> S
 def _by_loop(rules: UInt32[Array, " rules"], scene: Scene, moment: Moment) -> Scene:
     """Apply all rules in a scan.
 
-    On a CPU, XLA would compute unrolled rules again for each output; a scan computes each rule
-    once.
+    A scan computes each rule once. On a CPU, XLA would compute unrolled rules again for each
+    output.
     """
 
     def one(scene: Scene, rule: Array) -> tuple[Scene, None]:
@@ -266,10 +266,10 @@ def _apply_rule(rule: UInt32[Array, ""], scene: Scene, moment: Moment) -> Scene:
 def _matches(
     rule: UInt32[Array, ""], scene: Scene, moment: Moment
 ) -> tuple[UInt32[Array, ""], UInt32[Array, ""], Bool[Array, ""]]:
-    """Return where the condition of a rule or goal holds: near the agent, in front, in the pocket.
+    """Return where the condition of a rule or a goal holds.
 
-    The results are a byte mask of the agent's neighbours, a byte mask of the neighbours of the cell
-    in front, and a bool for the object in the pocket.
+    The results are a byte mask of the agent's four neighbours, a byte mask of the four neighbours
+    of the cell in front, and a bool for the object in the pocket.
     """
     a, b, flags = rule & 255, (rule >> 8) & 255, rule >> 24
     here = jnp.where(moment.beyond, scene.front >> moment.back, scene.agent >> moment.front) & 255
@@ -302,10 +302,11 @@ def _place_reached(
 ) -> Bool[Array, ""]:
     """Return whether a goal about the tile of one cell or about the agent's position is reached.
 
-    `cells` is the grid before the rules applied. `scene` has the eight cells that the rules may
-    have changed, and `index` has their row-major indices. A `TILE_AT` goal takes the tile from
-    `scene` if its cell is one of the eight, else from `cells`. An `ON` goal reads the agent's own
-    cell from `cells`: rules cannot change this cell in a step forward.
+    cells: the grid before the rules applied.
+    index, scene: indices and tiles of the eight cells that the rules may have changed.
+
+    A `TILE_AT` goal prefers the tile in `scene` to that in `cells`. An `ON` goal reads the agent's
+    own cell from `cells`, because rules cannot change this cell in a step forward.
     """
     flags, row, column = goal >> 24, ((goal >> 8) & 255), ((goal >> 16) & 255)
     named = (row * np.uint32(width) + column).astype(jnp.int32)
@@ -321,7 +322,7 @@ def _place_reached(
 
 
 def _select(mask: Array, new: ArrayLike, old: Array) -> Array:
-    """Return the bits of `new` where `mask` has set bits, else the bits of `old`."""
+    """Return the bits of `new` where the bits of `mask` are 1, else the bits of `old`."""
     return old ^ ((old ^ new) & mask)
 
 

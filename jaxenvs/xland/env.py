@@ -72,8 +72,8 @@ class XLand(GridWorld):
     episode.
 
     Actions: 0 forward, 1 turn right, 2 turn left, 3 pick up, 4 put down (on a floor), 5 toggle a
-        door. After the action the rules apply in order. Which rules an action can trigger depends
-        on the action, not on whether it succeeded.
+        door. After the action the rules apply in order. An action triggers rules even if the action
+        itself had no effect, such as a step into a wall.
     Observation (field `obs`): `image` uint8 (view_size, view_size, 2), pairs (kind, colour) of the
         cells ahead, (0, 0) outside the grid; `heading` a dict of the image and `direction` int32;
         `dict` adds to `heading` `pocket` uint8 (2,) and the task: `goal` uint8 (5,), `rules` uint8
@@ -87,7 +87,7 @@ class XLand(GridWorld):
     size: int = 9  # number of cells per side of the grid, walls included
     num_rules: int = 18  # largest number of rules of a task; a lower limit speeds up CPU steps
     num_tiles: int = 23  # largest number of tiles on the map at the start
-    # Default task, as text for `parse_ruleset`, in which `;` also ends a line; "" selects
+    # Default task, in the syntax of `parse_ruleset`. `;` also ends a line. "" selects the task
     # `EXAMPLE`.
     task: str = ""
     view_size: int = 5
@@ -160,7 +160,7 @@ class XLand(GridWorld):
         pair = [kind, colour]
         image = Box(0, pair, (self.view_size, self.view_size, 2), np.uint8)
         heading = {"image": image, "direction": Discrete(4)}
-        # Largest values of a pair of bytes in a goal: a tile (kind, colour) or a cell (row,
+        # Upper bounds of two bytes of a goal, which are a tile (kind, colour) or a cell (row,
         # column).
         place = [max(number, last) for number in pair]
         task = {
@@ -201,9 +201,9 @@ class XLand(GridWorld):
         return _OBSERVE[self.obs](self, state, params)
 
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: Any) -> Trials:
-        """Return the environment wrapped in RL² trials, which draw tasks from a part of a task set.
+        """Return this environment, wrapped in RL² trials with tasks from a task set.
 
-        `tasks` is the name of the task set; `sets.part` explains `part`.
+        `tasks` is the name of the task set. Tasks are drawn from a part of it, see `sets.part`.
         """
         count = len(sets.part(tasks, *part))
         return Trials(env=self, num_tasks=count, task_set=tasks, part=part, **lengths)
@@ -213,10 +213,10 @@ class XLand(GridWorld):
         return step.terminated
 
     def ending(self, level: Level) -> Ending | None:
-        """Return a level of the default task that one action wins, and this action.
+        """Return a level in which one action reaches the goal, and this action.
 
-        The agent has the pyramid in front, and picks it up. Return None if the environment has
-        another task.
+        The agent picks up the pyramid in front of it. Return None if the environment has another
+        task than `EXAMPLE`.
         """
         if self.task:
             return None

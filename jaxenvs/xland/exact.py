@@ -1,15 +1,15 @@
 """Parallel generation of the tasks that XLand-MiniGrid's script draws with CPython's `random`.
 
-The script draws tasks one after another, because the number of random uint32 that a task needs
-depends on the task. This module draws in about a thousand parallel lanes, which start at different
-positions in the stream of random uint32. A lane may start in the middle of one of the script's
-tasks, but it soon reaches a position where a task of the script begins; from there on it draws the
-same tasks as the script. The script's sequence is then put together from the lanes: the next task
-is always the task that begins where the previous task ends.
+The script draws tasks one after another from a stream of random uint32, of which each task takes a
+different number. This module draws in about a thousand parallel lanes, which start at different
+positions of the stream. A lane may start in the middle of a task of the script. But soon one of its
+tasks begins where a task of the script begins, and from there on both draw the same tasks. The
+script's sequence of tasks is then found by following the lanes' tasks from the start of the stream:
+each task ends where the next one begins.
 
-The script lists unused tiles by iterating over a `set`. If many tiles are used, the iteration order
-depends on all tiles of the set. Such crowded tasks, and tasks that no lane has drawn, are drawn one
-by one in plain Python.
+The script draws from the unused tiles in the iteration order of a Python `set`. This order changes
+if a task already uses many tiles (is crowded). Crowded tasks, and tasks that no lane has drawn, are
+drawn one by one in plain Python.
 """
 
 import functools
@@ -27,12 +27,12 @@ from .generator import FIRST_PAIR, GOALS, LEFT, MADE, RIGHT, RULES, Drawn, Recip
 from .rulesets import PackedRuleset, Ruleset
 
 SEED = 42
-# Number of lanes, which draw tasks in parallel from different positions of the stream of random
-# uint32; number of tasks that each lane draws.
+# Number of lanes, and number of tasks that each lane draws. Lanes draw tasks in parallel, from
+# different positions of the stream of random uint32.
 LANES, TASKS = 1024, 128
 PILOT = 256  # number of tasks drawn to estimate how many random uint32 a task needs
-# Each lane starts before the expected end of the previous lane's random numbers, by this many
-# standard deviations of the number of random uint32 that the tasks of a lane need.
+# Overlap of successive lanes in the stream: a lane starts this many standard deviations before the
+# expected end of the previous lane. The deviation is that of the number of uint32 that a lane uses.
 SLACK = 4.0
 FAR = 2048  # upper bound on the number of random uint32 that a task needs
 FULL = 624  # number of uint32 in the state of CPython's random generator
@@ -42,15 +42,15 @@ _AS_SET = {listed: set(listed) for listed in (RIGHT, LEFT, MADE)}
 
 
 class WordDraws(NamedTuple):
-    """Random numbers of CPython's `random`, computed in JAX from its generator's raw uint32.
+    """The methods of CPython's `random`, computed in JAX from its raw random uint32, `words`.
 
-    Methods read `words` from index `at` and also return the index of the next unread uint32.
+    Methods read `words` from index `at`, and return a number and the index of the next uint32.
     """
 
     words: UInt32[Array, " words"]
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return `randrange(bound)`, which rejects raw uint32 until one is small enough."""
+        """Return `randrange(bound)`, which skips uint32 whose high bits are not below `bound`."""
         bound = jnp.asarray(bound).astype(jnp.uint32)
         shift = jax.lax.clz(bound)  # number of leading zeros: 32 - bound.bit_length()
 
@@ -214,7 +214,7 @@ def _chosen(parts: Sequence[PackedRuleset], rows: Any) -> PackedRuleset:
 def _step(recipe: Recipe) -> int:
     """Return the number of random uint32 between the start positions of successive lanes.
 
-    This is the expected number for the tasks of a lane, minus an overlap (see `SLACK`).
+    It is the expected number of uint32 that a lane uses, minus the overlap `SLACK`.
     """
     serial = Serial(Stream(SEED).take(PILOT * FAR))
     ends = [0]
@@ -228,8 +228,8 @@ def _step(recipe: Recipe) -> int:
 def _hashes(rulesets: PackedRuleset) -> np.ndarray:
     """Return a 64-bit hash of the goal and rules of each task.
 
-    Among a million tasks two have the same hash with probability 10^-7. The task set would then
-    lack a task, and comparing the checksums would reveal it.
+    The hashes of two of a million tasks collide with probability 10^-7. The checksums of the task
+    set would reveal this, because a task would be missing.
     """
     words = np.column_stack([rulesets.goal, rulesets.rules]).astype(np.uint64)
     factors = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64)
@@ -273,11 +273,11 @@ def _block(words: np.ndarray, step: int, recipe: Recipe) -> tuple[PackedRuleset,
 def _follow_chain(
     words: np.ndarray, begins: np.ndarray, lanes: Drawn, recipe: Recipe
 ) -> tuple[list[int], list[Tree], int]:
-    """Put the script's sequence of tasks together, starting with the task at index 0 of `words`.
+    """Follow the script's sequence of tasks through the lanes, from index 0 of `words`.
 
-    Returns the indices of the script's tasks, in order; the tasks that were drawn one by one; and
-    the index in `words` after the last task. The indices of tasks refer to the tasks of all lanes,
-    followed by the tasks that were drawn one by one.
+    Crowded tasks, and tasks that no lane has drawn, are drawn one by one (extra tasks). Returns the
+    indices of the script's tasks, in order; the extra tasks; and the index in `words` after the
+    last task. Indices count first the tasks of all lanes, then the extra tasks.
     """
     whole = lanes.end < len(words)
     row_at = np.full(len(words) + 1, -1, np.int32)

@@ -86,9 +86,9 @@ def effects(
 ) -> Effects:
     """Return the effects of a step to highlight: fired rules, a reached goal and changed cells.
 
-    Rules and goal are given as indices into `facts`: 0 is the goal, then come the non-empty rules.
-    The result is empty if `action` does not lead from `before` to `after`, because another action
-    was played or `after` belongs to the next episode.
+    `Effects.facts` has indices into `facts`: 0 for the goal, from 1 on for the non-empty rules. The
+    result is empty if `action` does not lead from `before` to `after`, for example if `after` is
+    from the next episode.
     """
     ruleset = (env.default_params if params is None else params).ruleset
     states, reached = jax.device_get(_rule_by_rule(before, np.int32(action), ruleset))
@@ -110,7 +110,7 @@ def _rule_by_rule(
 ) -> tuple[XLandState, Bool[Array, " stages"]]:
     """Return the states during a step, and whether the goal is reached in each of them.
 
-    Index n of the leading axis is the state after the action and the first n rules only.
+    Entry n of the leading axis is the state after the action and rules 0 to n - 1.
     """
     count = ruleset.rules.shape[0]
     stages = np.arange(count + 1)[:, None] > np.arange(count)
@@ -123,7 +123,7 @@ def _rule_by_rule(
 
 
 def text_inputs(env: "XLand", state: XLandState, params: Any) -> dict[str, Array]:
-    """Return the arrays from which `texts` writes: cells in sight, agent, pocket and task.
+    """Return the arrays that `texts` turns into words: cells in sight, agent, pocket and task.
 
     The task is included only if the observation contains it.
     """
@@ -188,7 +188,7 @@ def told_of(env: "XLand", inputs: dict[str, np.ndarray], is_drawn: bool = True) 
 
 
 def changes(env: "XLand", old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
-    """Return one text per state: what changed from the observation in `old` to that in `new`."""
+    """Describe for each state what differs between its observations in `old` and in `new`."""
     return [_changes(*pair) for pair in pairs(told_of(env, old), told_of(env, new))]
 
 

@@ -1,12 +1,12 @@
 """Task generator of XLand-MiniGrid (the script of xminigrid 0.9.3) in JAX, usable inside `jit`.
 
-A task is a tree whose root is the goal. Each object that the goal names is made by a rule from one
-or two other objects, which are made by other rules, and so on down to the given depth. The objects
-at the leaves lie on the map, and so do objects at which the tree is pruned. Distractor rules and
-objects are not needed for the goal.
+A task is a tree whose root is the goal. A rule makes each object of the goal from one or two other
+objects, other rules make those, and so on down to the depth `Recipe.depth`. Objects at the leaves
+lie on the map; pruning turns random objects into leaves. Distractor rules and objects are not
+needed for the goal.
 
-Difference from xminigrid: random numbers come from a JAX key, so tasks have the same distribution
-but are not the same. `exact.py` gives this code xminigrid's random numbers and gets the same tasks.
+Difference from xminigrid: random numbers come from a JAX key, so only the distribution of tasks is
+the same. With xminigrid's random numbers, which `exact.py` supplies, the tasks are the same.
 """
 
 import functools
@@ -24,17 +24,16 @@ from . import rulesets, tiles
 from .rulesets import Goal, PackedRuleset, Rule, Ruleset
 from .tiles import Colour, Kind
 
-# Lists of tiles (kind, colour) from which xminigrid's script draws, in the script's order.
-# `LEFT` is `RIGHT` plus the tiles of kind `GOAL`. `MADE` is `RIGHT` plus the floor; a rule that
-# makes floor removes the tiles that the rule tests.
+# Lists of tiles (kind, colour) from which xminigrid's script draws, in the script's order. `RIGHT`
+# has the objects, `LEFT` also the tiles of kind `GOAL`. `MADE` has the objects and the floor, which
+# is the product of rules that remove objects.
 _COLOURS = (*tuple(Colour)[1:7], Colour.WHITE, Colour.BROWN, Colour.PINK, Colour.ORANGE)
 _THINGS = (Kind.BALL, Kind.SQUARE, Kind.PYRAMID, Kind.KEY, Kind.STAR, Kind.HEX)
 RIGHT = tuple((int(thing), int(colour)) for thing in _THINGS for colour in _COLOURS)
 LEFT = RIGHT + tuple((int(Kind.GOAL), int(colour)) for colour in _COLOURS)
 MADE = (*RIGHT, (tiles.FLOOR & 15, tiles.FLOOR >> 4))
-# Kinds of goals and rules, in the order of xminigrid's script, which draws the index of a kind. One
-# kind is for a held object, the next five for an object next to the agent, and the last five for
-# two adjacent objects.
+# Kinds of goals and rules, in the order of xminigrid's script. The conditions are: entry 0, a held
+# object; entries 1 to 5, an object next to the agent; entries 6 to 10, two adjacent objects.
 GOALS = (
     Goal.HOLD, Goal.AGENT_NEAR, Goal.AGENT_UP, Goal.AGENT_DOWN, Goal.AGENT_LEFT, Goal.AGENT_RIGHT,
     Goal.NEAR, Goal.UP, Goal.DOWN, Goal.LEFT, Goal.RIGHT,
@@ -45,8 +44,8 @@ RULES = (
 )  # fmt: skip
 FIRST_PAIR = 6  # index of the first entry of `GOALS` and `RULES` that names two tiles
 DEEPEST, MOST_EXTRA = 3, 64
-# The script draws from a Python `set` of the tiles that the task does not use yet. If the task uses
-# at least this many tiles, CPython iterates over the set in an order that differs from `_LISTED`.
+# A task is crowded if it uses at least this many tiles. The script draws from a Python `set` of the
+# unused tiles, and for crowded tasks the iteration order of this set may differ from `_LISTED`.
 CROWDED = 15
 
 # Number of uint32 in a bit mask that has one bit for each tile of `RIGHT`, `LEFT` or `MADE`.
@@ -69,9 +68,10 @@ _LISTED = np.stack([_listed(RIGHT), _listed(LEFT), _listed(MADE)])
 
 
 def _bits() -> np.ndarray:
-    """Return a bit mask with the position of each tile byte in each list of `_LISTED`.
+    """Return the positions of all tile bytes in the lists of `_LISTED`, as bit masks.
 
-    The shape is (tile bytes, lists, _WORDS), uint32. A mask is 0 if the list lacks the tile.
+    The result is uint32 (tile bytes, lists, _WORDS). A mask has one bit set, the tile's position in
+    the list, or is 0 if the list lacks the tile.
     """
     found = np.zeros((256, *_LISTED.shape), np.uint8)
     for (row, position), code in np.ndenumerate(_LISTED):
@@ -116,10 +116,9 @@ def checked_recipe(where: str, depth: Any, prune: Any, distractors: Any, objects
 
 @runtime_checkable
 class Draws(Protocol):
-    """Source of random numbers for the generator, without state.
+    """Stateless source of random numbers: a sequence that is read at a position `at`.
 
-    Methods draw a number at position `at` of the source, and return the number and the position of
-    the next number.
+    Methods return the number at position `at`, and the position of the next number.
     """
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
@@ -162,8 +161,8 @@ class Drawn(NamedTuple):
     """Generated task, and the position in the random source after it."""
 
     ruleset: PackedRuleset
-    # Whether a tile was drawn while the task used `CROWDED` or more tiles. The script may then draw
-    # another tile.
+    # Whether a tile was drawn when the task already used `CROWDED` or more tiles. The script may
+    # have drawn another tile there.
     crowded: Bool[Array, ""]
     end: Array  # position after the last random number of this task
 
@@ -172,7 +171,7 @@ class _Drawing(NamedTuple):
     """State of the generator during a task; `level` is the current depth in the tree of rules."""
 
     at: Array  # position of the next random number in its source (`Draws`)
-    # For each list of `_LISTED`, bit mask of its tiles that the goal and the rules do not use yet.
+    # For each list of `_LISTED`, bit mask of the tiles that neither the goal nor a rule uses yet.
     free: UInt32[Array, "lists words"]
     # Tiles of the current depth that still lack a rule: the first `waiting` bytes of the array.
     chain: UInt8[Array, " chain"]
@@ -208,7 +207,7 @@ def sample_ruleset(
         settings.
 
     The defaults are the settings of the task set `small-1m`; `SETS[name].recipe` has the settings
-    of each set. A set has no task twice, so `trivial-21k` is distributed differently.
+    of each set. The set `trivial-21k` has another distribution, because it has each task only once.
 
     Returns uint8 goal (5,), rules (num_rules, 7) and init_tiles (num_tiles, 2). Raises `TypeError`
     or `ValueError` for settings out of range and sizes too small.
@@ -279,9 +278,9 @@ def _start(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
 
 
 def _next_rule(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
-    """Take the last tile of the current depth that lacks a rule, and draw a rule that makes it.
+    """Draw a rule that makes the last tile of `it.chain`, or prune the tree at this tile.
 
-    With probability `prune` the tile is put on the map instead.
+    With probability `prune`, the tile gets no rule and lies on the map.
     """
     made = it.chain[it.waiting - 1]
     pruned, at = draws.chance(it.at, recipe.prune)
@@ -353,7 +352,7 @@ def _chosen(draw: Any, at: Array, row: ArrayLike, free: Array) -> tuple[Array, A
 
 
 def _nth(words: UInt32[Array, " words"], number: Array) -> Array:
-    """Return the position of the set bit with index `number` among the set bits of `words`.
+    """Return the position in `words` of 1-bit `number`; 1-bits are counted from 0, lowest first.
 
     Finds the uint32 that contains the bit, then finds the bit by binary search in five steps.
     """
@@ -401,8 +400,8 @@ def _queued(it: _Drawing, tile: Array, when: Array) -> _Drawing:
 def _appended(values: Array, count: Array, value: Array, when: ArrayLike) -> tuple[Array, Array]:
     """Append `value` if `when` is True; return the array of values and the new number of values.
 
-    The code compares the index of every entry with `count`, because XLA vectorises this better than
-    a scatter.
+    The value is written by a `jnp.where` over the array, which XLA vectorises better than a
+    scatter.
     """
     here = (jnp.arange(values.shape[0], dtype=jnp.int32) == count) & when
     return jnp.where(here, value, values), count + jnp.asarray(when).astype(jnp.int32)

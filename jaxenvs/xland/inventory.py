@@ -1,9 +1,9 @@
 """Analysis of a task that ignores positions; it proves tasks unwinnable and finds dead ends.
 
-The analysis relaxes the task: it replaces a board by an inventory, which lists the objects on the
-map and in the pocket without their positions. In the relaxed task, the agent can approach an object
-from any side, carry it anywhere and put it next to any other object. A goal that cannot be reached
-in the relaxed task cannot be reached on any board; the converse is false.
+The analysis relaxes the task: the state is only an inventory, the objects on the map and in the
+pocket without their positions. The agent can approach an object from any side, carry it anywhere
+and put it next to any other object. If the goal cannot be reached in the relaxed task, it cannot be
+reached on any board. The converse is false.
 """
 
 import functools
@@ -21,11 +21,11 @@ from .tiles import Kind
 
 MOST_INVENTORIES = 20_000
 _SIDES = range(4)
-# Codes for the place of an object: away from the agent, or in the agent's pocket. Codes 0 to 3 mean
-# that the object is above, right of, below or left of the agent.
+# Codes for the place of an object: not next to the agent, and in the agent's pocket. Codes 0 to 3
+# are above, right of, below and left of the agent.
 _AWAY, _IN_HAND = -1, -2
 _THINGS = frozenset(tiles.THINGS)
-_ITEMS = _THINGS | {Kind.GOAL}  # kinds of which a map has few tiles, so that rules can use them up
+_ITEMS = _THINGS | {Kind.GOAL}  # kinds that a map has only if the task places them
 
 Inventory = tuple[int, ...]  # sorted tile bytes of all objects on the map and in the pocket
 
@@ -33,8 +33,8 @@ Inventory = tuple[int, ...]  # sorted tile bytes of all objects on the map and i
 class Analysis(NamedTuple):
     """Result of `analyse`: facts about a task that hold wherever its objects are."""
 
-    # False: proven unwinnable. True: winnable if positions are ignored, which is no proof that the
-    # task can be won on a map. None: unknown.
+    # False: proven unwinnable. True: winnable in the relaxed task, but perhaps not on a map. None:
+    # unknown.
     winnable: bool | None
     # Shortest sequence of changes to objects after which the task can no longer be won.
     # Each change is a sentence; () if there is no such sequence.
@@ -87,9 +87,9 @@ def analyse(
     """Search the inventories of a task for a path to the goal and for dead ends.
 
     beside: tile bytes next to the agent at the start, which the agent need not approach.
-    walled: walls next to goal tiles. The agent can neither stand on these sides of a goal tile nor
-        carry the tile elsewhere. The dict maps the byte of a goal tile to the sides (0 up, 1 right,
-        2 down, 3 left) on which every goal tile of that colour has a wall.
+    walled: dict from the byte of a goal tile to the sides (0 up, 1 right, 2 down, 3 left) on which
+        every tile with this byte has a wall. The agent cannot stand there, nor carry goal tiles
+        away from the wall.
 
     The result is unknown if the goal or a rule names a floor, a wall, a door or a position. Raises
     `ValueError` for a batch of rulesets.
@@ -115,10 +115,10 @@ def _fact(word: int) -> _Fact:
 
 
 class _Task:
-    """The task without positions: its state is the inventory, the objects that exist.
+    """A relaxed task, whose state is an inventory: the objects that exist, without positions.
 
-    The methods compute which inventories can follow from an inventory, and from which inventories
-    the goal can be reached.
+    The methods compute the successors of an inventory, and the inventories from which the goal can
+    be reached.
     """
 
     def __init__(
@@ -202,9 +202,9 @@ class _Task:
     def _moves(self, tile: int, where: int) -> Iterator[tuple[int, int, bool]]:
         """Yield the possible outcomes of one action for an object.
 
-        Before the action the object has the byte `tile` and is in the place `where` (such as
-        `_IN_HAND`). An outcome is its tile byte and its place after the action, and whether the
-        goal is reached.
+        tile, where: the object's tile byte and place (such as `_IN_HAND`) before the action.
+
+        An outcome is (tile byte, place, whether the goal is reached) after the action.
         """
         if where == _IN_HAND:
             yield self._picked(tile)
@@ -221,8 +221,7 @@ class _Task:
     def _open(self, tile: int) -> list[int]:
         """Return the sides of the agent on which a tile with this byte can be.
 
-        The agent cannot stand where the tile has a wall: a tile with a wall above it is never
-        below the agent.
+        Walls of the tile exclude sides: a tile with a wall above it is never below the agent.
         """
         walls = self.walled.get(tile, frozenset())
         return [side for side in _SIDES if (side + 2) % 4 not in walls]
@@ -242,9 +241,9 @@ class _Task:
     def _reactions(self, first: int, second: int) -> frozenset[tuple[int, int, bool]]:
         """Return the outcomes when action `PUT` puts object `first` next to object `second`.
 
-        An outcome has the tiles of `first` and `second` afterwards, and whether the goal is
-        reached. Only outcomes in which a rule for two objects fires or the goal is reached are
-        returned.
+        An outcome is (tile of `first`, tile of `second`, whether the goal is reached) after the
+        action. Outcomes in which no rule for two objects fires are left out, unless the goal is
+        reached.
         """
         found = set()
         for target in self.fate(first).targets:

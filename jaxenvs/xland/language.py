@@ -19,7 +19,7 @@ from .tiles import Colour, Kind
 
 AGENT = "agent"
 SIDES = ("above", "right_of", "below", "left_of")
-# Directions at the end of the names of goals and rules (such as `AGENT_UP`), ordered as `SIDES`.
+# For each entry of `SIDES`, the end of the names of goals and rules, such as UP in `AGENT_UP`.
 _SIDE_NAMES = ("UP", "RIGHT", "DOWN", "LEFT")
 # Syntax of each test (the condition of a goal or rule), for error messages.
 # Rules cannot have the last two tests, `on` and `at`.

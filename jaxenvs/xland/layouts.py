@@ -25,9 +25,9 @@ LARGEST = 127  # largest size of a grid; a row or a column must fit into int8
 
 
 class Doors(NamedTuple):
-    """Cells among which the position of one door is drawn.
+    """Possible cells of one door: `cells` adjacent cells of a wall.
 
-    These are `cells` adjacent cells of a wall, from (row, column) downwards or to the right.
+    The first cell is (row, column); the next cells are below or right of it.
     """
 
     row: int
@@ -162,8 +162,8 @@ def _put_one_by_one(
 ) -> UInt8[Array, "size size"]:
     """Write tiles with one `jnp.where` over the whole grid for each tile.
 
-    An auto-reset later chooses between the new grid and the old grid by another `jnp.where`. XLA
-    fuses all these `jnp.where` into one kernel.
+    XLA fuses these `jnp.where` into one kernel, together with the `jnp.where` of the auto-reset
+    that selects the new grid or the old one.
     """
     cells = np.arange(grid.size, dtype=np.int32).reshape(grid.shape)
     for number in range(index.shape[0]):

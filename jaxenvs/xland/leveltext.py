@@ -1,8 +1,8 @@
 """Reader and writer of levels of XLand as text: a picture, and lines with the task.
 
 The picture has two characters per cell: the kind and the colour of a tile. Lines such as `legend:
-Br red ball` explain the pairs of characters, and may define other pairs. Lines `task:` have the
-language of `parse_ruleset`.
+Br red ball` explain the pairs of characters; a text may also define its own pairs. Lines `task:`
+have the syntax of `parse_ruleset`.
 """
 
 from typing import Any

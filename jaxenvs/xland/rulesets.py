@@ -55,9 +55,9 @@ class Goal(IntEnum):
     AGENT_LEFT = 14
 
 
-# Flags in the highest byte of packed rules and goals. Bits 0 to 3 (up, right, down, left) are the
-# sides on which a tile may be: tile b next to tile a, or tile a next to the agent.
-# `ON_PUT` marks rules and goals that action `PUT` triggers in addition to `FORWARD`.
+# Flags in the highest byte of packed rules and goals. Bits 0 to 3 are the allowed sides (up, right,
+# down, left) of tile b relative to tile a, or of tile a relative to the agent. `ON_PUT` is set if
+# action `PUT` also triggers the rule or goal, not only `FORWARD`.
 BESIDE_AGENT, BESIDE_TILE, HELD, ON_PUT = 16, 32, 64, 128
 ON, TILE_AT, AGENT_AT = 1, 2, 3  # values of the highest byte of packed goals that test one cell
 _ALL = 15
@@ -68,7 +68,7 @@ def _beside(test: int) -> tuple[int, ...]:
 
 
 class Form(NamedTuple):
-    """Format of a kind of rule or goal: what its condition names, and the kind's encoding."""
+    """Encoding of one kind of rule or goal, and what the condition of this kind names."""
 
     tiles: int  # number of tiles in the condition of the rule or goal: 0, 1 or 2
     flags: int  # highest byte of the packed uint32, which encodes the kind of the condition
@@ -123,8 +123,8 @@ class Ruleset(Struct):
     def sized(self, num_rules: int, num_tiles: int) -> "Ruleset":
         """Return the ruleset with exactly `num_rules` rules and `num_tiles` initial tiles.
 
-        Pads with empty rules and tiles, or drops trailing empty ones. Raises `ValueError` if the
-        ruleset has more non-empty ones; in a traced array every entry counts as non-empty.
+        Pads with empty rules and tiles, or drops trailing empty ones. Raises `ValueError` instead
+        of dropping a rule or tile that is not empty, or that is traced.
         """
         rules = _sized(self.rules, num_rules, "rules", "num_rules")
         init_tiles = _sized(self.init_tiles, num_tiles, "initial tiles", "num_tiles")

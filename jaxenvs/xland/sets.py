@@ -1,9 +1,8 @@
 """Task sets of XLand-MiniGrid 0.9.3, generated on first use and cached on disk.
 
-xminigrid downloads its task sets as pickles, which a script of xminigrid generated. This module
-instead generates the tasks of that script, which takes seconds to a few minutes, and compares them
-with checksums of the script's output. Whether the published pickles equal the script's output could
-not be checked.
+xminigrid downloads its task sets as pickles, which were made by a script of xminigrid. This module
+generates the tasks of the script, in seconds to a few minutes, and compares them with checksums of
+the script's output. The published pickles could not be compared.
 """
 
 import contextlib
@@ -97,8 +96,8 @@ SETS = {
 class Benchmark(Struct):
     """Task set, with xminigrid's methods to draw and split tasks; a pytree.
 
-    Pass the set to jitted functions as an argument. If a function captures it instead, XLA stores
-    all tasks as constants in the compiled program.
+    Pass the set to a jitted function as an argument. A jitted function that uses it as a global
+    variable or closure has all tasks as constants in its compiled program.
     """
 
     rulesets: PackedRuleset  # tasks with leading axis (num_rulesets,)
@@ -186,10 +185,10 @@ def rulesets(name: str) -> PackedRuleset:
 
 
 def part(name: str, start: float, end: float) -> np.ndarray:
-    """Return the indices of a part of a set's tasks, for example to hold out test tasks.
+    """Return the indices of some tasks of a set, for example to hold out test tasks.
 
-    The tasks are put in a fixed random order. The part begins at the fraction `start` and ends at
-    the fraction `end` of this order, both from 0 to 1.
+    The tasks have a fixed random order. The result has those from the fraction `start` to the
+    fraction `end` of this order. Both fractions are from 0 to 1.
     Raises `ValueError` for an empty part or an unknown set.
     """
     checks.one_of("trials", "tasks", name, SETS)
@@ -254,9 +253,8 @@ def _unpacked(rulesets: PackedRuleset) -> Iterator[Ruleset]:
 def _read(path: Path, wanted: Set) -> PackedRuleset | None:
     """Return the tasks in a file; None if the file is missing, damaged or has other tasks.
 
-    The file contains the raw bytes of the arrays of goals, rules and initial tiles, without a
-    header. Any file of the right size can be read, so the checksums decide whether it has the right
-    tasks.
+    The file has the raw bytes of three arrays, without a header: goals, rules and initial tiles.
+    The checksums of the set decide whether a file of the right size has the right tasks.
     """
     rows = wanted.num_rulesets
     sizes = [4 * rows, 4 * rows * wanted.num_rules, rows * wanted.num_tiles]

@@ -1,8 +1,8 @@
 """Solver: find out whether a task can be won in a level, and in how many steps.
 
-First an analysis without positions (`inventory.py`) proves that some tasks are unwinnable; a search
-would never finish on these tasks. Then A* searches with the environment's step function. The nodes
-of the search are boards: the grid and the agent, without the time.
+First, an analysis without positions (`inventory.py`) detects tasks that are provably unwinnable,
+because a search might never finish on these. Then A* searches with the environment's step function.
+The nodes of the search are boards: the grid and the agent, without the time.
 """
 
 import functools
@@ -28,8 +28,8 @@ NUM_RULES = 18
 # the next rule.
 LEVELS_OF_RULES = 4
 WEIGHT = 2.0  # weight of the heuristic in weighted A*
-# Environment steps that the heuristic adds: `_PAIR` for a rule on two tiles if one or both are
-# missing, `_ALONE` for a rule on one missing tile, `_CARRY` to carry an object to another one.
+# Numbers of steps in the heuristic: `_PAIR` for a goal or rule with two tiles if one or both are
+# missing, `_ALONE` for one missing tile, `_CARRY` to pick up a tile and put it next to the other.
 _PAIR, _ALONE, _CARRY = 8.0, 4.0, 2.0
 _WON = 1 << 18  # flag in `_Board.agent` for a won task; `XLandState.agent` does not use this bit
 
@@ -63,7 +63,8 @@ def solve(
     """Search for actions that win a task in a level, such as one from `env.sample_level`.
 
     shortest: whether to find a provably shortest solution, which is feasible for small tasks only.
-        Otherwise weighted A* with an inadmissible heuristic may return a longer solution.
+        If False, the search is faster, but its solution may be longer: it is weighted A* with an
+        inadmissible heuristic.
     node_budget: largest number of boards that the search stores.
     batch_size: number of boards that the search expands together.
 
@@ -174,14 +175,14 @@ class _Facts(NamedTuple):
 
     flags: UInt32[Array, " facts"]
     made: UInt32[Array, " facts"]
-    # Tile bytes that the conditions of the goal and of each rule name; 0 pads conditions with fewer
-    # than two tiles.
+    # Tile bytes in the conditions of the goal and of each rule; padded with 0 if a condition names
+    # fewer than two tiles.
     tiles: UInt32[Array, "facts 2"]
     # For each entry of `tiles`, Manhattan distance from the agent to the nearest tile of this byte.
     # 0 if the agent carries such a tile, infinite if the board has no such tile.
     away: Float32[Array, "facts 2"]
-    # Manhattan distance between two tiles: the one nearest to the agent with the first tile byte of
-    # the condition, and the one nearest to the agent with the second.
+    # Manhattan distance between the two tiles of each condition. If the board has several tiles
+    # with a byte, the one nearest to the agent counts.
     apart: Float32[Array, " facts"]
 
 
@@ -204,8 +205,8 @@ def _facts(ruleset: PackedRuleset, board: _Board) -> _Facts:
 def _bound(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
     """Return a lower bound on the number of steps to the goal, at least 1 unless the task is won.
 
-    The bound uses only the tiles that the goal names and that no rule makes. The agent has to come
-    within two cells of such a tile, so the distance from agent to tile minus 1 is a lower bound.
+    The agent has to come within two cells of each tile of the goal that no rule makes. The bound is
+    the largest Manhattan distance to such a tile, minus 1.
     """
     facts = _facts(ruleset, board)
     is_made = (facts.made[1:] == facts.tiles[0][:, None]).any(axis=1)
@@ -215,7 +216,7 @@ def _bound(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
 
 
 def _estimate(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
-    """Return an estimate of the number of steps to the goal: a sum over the rules that it needs.
+    """Estimate the number of steps to the goal, as a sum over the rules that the goal needs.
 
     The estimate is not admissible. It is infinite if a missing tile cannot be made.
     """
@@ -227,9 +228,9 @@ def _estimate(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
     ready = jnp.where(pair, apart + jnp.where(carried, 0.0, _CARRY), first)
     lacks = jnp.isinf(facts.away) & (facts.tiles != 0)
     later = jnp.where(pair, _PAIR, _ALONE)
-    # `makes`, bool (facts, 2, rules): whether the rule makes the tile that the goal or another rule
-    # names. Each iteration below estimates the number of steps until a missing tile exists, from
-    # the estimates of the rules that make the tile.
+    # `makes`, bool (facts, 2, rules): whether a rule makes a tile of the goal's or another rule's
+    # condition. A missing tile costs as many steps as the cheapest rule that makes it; each
+    # iteration below follows the rules one level deeper.
     makes = (facts.tiles[..., None] == facts.made[1:]) & (facts.flags[1:] != 0)
     costs = jnp.where(lacks.any(axis=1), jnp.inf, ready)
     for _ in range(LEVELS_OF_RULES):

@@ -64,8 +64,8 @@ def _all_colours(kind: Kind) -> dict[int, RGB]:
     return {kind | colour << 4: looks.COLOURS[colour.name.lower()] for colour in tuple(Colour)[1:]}
 
 
-# Every tile is also drawn with the agent on it, even if agents cannot step on the tile: a rule can
-# turn the floor below the agent into any object.
+# Each tile also has a sprite with the agent on it, even if agents cannot step on the tile, because
+# a rule can turn the floor below the agent into any object.
 LOOKS = (
     Look(looks.DARKNESS, {tiles.NOTHING: (0, 0, 0)}, ground=False, agent="on"),
     Look((), {tiles.FLOOR: (0, 0, 0)}, agent="on"),

@@ -60,11 +60,11 @@ class TrialState(Struct):
 class Trials(Wrapper):
     """Trials of `episodes` episodes or `steps` steps with one task; each episode has a new level.
 
-    To a learner, a trial is one episode. A trial terminates when its last episode is done
-    (terminated or truncated), and is truncated after `steps` steps. A reset draws another task. So
-    `done` is true exactly when an agent must clear its recurrent state, and recurrent learners
-    maximise the return of the whole trial. Within a trial, the step that ends an episode returns
-    the first observation of the next episode.
+    To a learner, a trial is one episode: `done` is true only at the end of a trial, where an agent
+    has to clear its recurrent state. Recurrent learners thus maximise the return of a whole trial.
+    A trial terminates when its last episode is done (terminated or truncated), and is truncated
+    after `steps` steps. The next reset draws another task. Within a trial, the step that ends an
+    episode returns the first observation of the next episode.
 
     `info["trial"]` contains `episode`, the index of the episode in the trial, from 0; `finished`,
     whether this step ended the episode; and `solved`, whether this step reached the goal.
@@ -77,7 +77,7 @@ class Trials(Wrapper):
     # Start and end, as fractions, of the part of the task set to draw from; see `sets.part`.
     part: tuple[float, float] = (0.0, 1.0)
 
-    # Empty, because an environment whose episodes are trials cannot be wrapped in trials again.
+    # Names of the task sets for `trials`: none, because this environment already has trials.
     task_sets = ()
 
     def __post_init__(self) -> None:
@@ -156,10 +156,10 @@ class Trials(Wrapper):
         """Return None: no known sequence of actions ends a whole trial."""
 
     def late(self, state: TrialState, share: ArrayLike) -> TrialState:
-        """Return `state` with `time` and `episode` at the fraction `share` of their limits.
+        """Return `state` with `time` and `episode` set to the fraction `share` of their limits.
 
-        Learners give each environment of a batch a different fraction, so that the trials of the
-        batch do not all end in the same step.
+        Learners start each environment of a batch with a different fraction. The trials of the
+        batch then do not all end in the same step.
         """
         share = jnp.asarray(share, jnp.float32)
         time, episode = ((share * n).astype(jnp.int32) for n in (self.steps, self.episodes))
@@ -174,7 +174,7 @@ class Trials(Wrapper):
         return Reset(obs, TrialState(time=zero, env=state, task=level.task, episode=zero))
 
     def step(self, key: Key, state: TrialState, action: Any, params: Any = None) -> Step:
-        """Advance by one action; start the next episode if only the episode ends, not the trial."""
+        """Advance by one action; start the next episode if one ends before the end of the trial."""
         if not isinstance(state, TrialState):
             kind = type(state).__name__
             raise TypeError(f"step: Trials needs a state from its reset or step, got {kind}")
@@ -245,9 +245,9 @@ class Trials(Wrapper):
 @functools.lru_cache(maxsize=8)
 def _tasks(name: str, part: tuple[float, float], like: PackedRuleset) -> PackedRuleset:
     rows = sets.part(name, *part)
-    # Load the tasks in a separate thread. The calling thread may be tracing a function, and JAX
-    # would then add the jitted functions that `sets.rulesets` calls to the trace, instead of
-    # running them.
+    # Load the tasks in a separate thread, where no function is being traced. In a thread that
+    # traces a function, JAX would not run the jitted functions of `sets.rulesets` but add them to
+    # the trace.
     with ThreadPoolExecutor(1) as outside:
         rulesets = outside.submit(sets.rulesets, name).result()
     return _fitted(jax.tree.map(lambda leaf: leaf[rows], rulesets), like)

@@ -34,9 +34,9 @@ class _Named(NamedTuple):
 def check(ruleset: Ruleset, size: int) -> None:
     """Raise `ValueError` if a ruleset, or one in a batch, cannot be played on a grid of this size.
 
-    Kinds must exist, rules and goals must name existing tiles, and each tile that the goal names
-    must be on the map at the start or be made by a rule. Wrong shapes or dtypes raise `TypeError`.
-    Of traced arrays only shapes and dtypes are checked.
+    Kinds of rules and goals must exist, and so must the tiles that they name. Each tile of the goal
+    must be on the map at the start or be made by a rule. Wrong shapes or dtypes raise `TypeError`;
+    nothing else is checked for traced arrays.
     """
     _check_shapes(ruleset)
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(ruleset)):

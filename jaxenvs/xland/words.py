@@ -8,8 +8,7 @@ from . import tiles
 from .language import kind_of, single, tile_name
 from .rulesets import Goal, Rule, Ruleset
 
-# Spatial relations in words; the keys are the last parts of the names of `Goal` and `Rule`, such as
-# UP for `AGENT_UP`.
+# End of the name of a `Goal` or `Rule`, such as UP for `AGENT_UP` -> its spatial relation in words.
 # "Above" and "left" are directions of the grid, whichever way the agent faces.
 PLACES = {
     "NEAR": "next to",
@@ -62,8 +61,8 @@ def rule_sentence(rule: Sequence[int]) -> str:
     if kind == Rule.NONE:
         return "Nothing happens."
     thing = _a(rule[1:3])
-    # A rule `HOLD` with the product floor puts floor into the agent's pocket. With other kinds of
-    # rules, this product means that the object vanishes.
+    # A rule `HOLD` with the product floor puts floor into the agent's pocket. In all other rules,
+    # the product floor means that the object vanishes.
     if kind == Rule.HOLD:
         made = tile_name(rule[3:5])
         return _sentence(f"{thing} that you pick up becomes {a(made)}")

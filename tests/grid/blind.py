@@ -1,4 +1,4 @@
-"""Blind search through `env.step`, to test the oracle: no lower bounds, no packing of states."""
+"""Breadth-first search with `env.step`, to test the oracle without its bounds and packed states."""
 
 import jax
 import jax.numpy as jnp
@@ -55,10 +55,10 @@ class Blind:
         return None
 
     def distances(self, level, most=20_000):
-        """Return all non-terminal states of a level, and the fewest steps from each to success.
+        """Return the stacked non-terminal states of a level, and their fewest steps to success.
 
-        The states are stacked. The steps are an int array, with -1 for states from which success is
-        impossible. Raises `TooLargeError` if there are more than `most` states.
+        The steps are an int array with one entry per state, -1 if success is impossible from it.
+        Raises `TooLargeError` if there are more than `most` states.
         """
         states = [jax.tree.map(np.asarray, jax.device_get(self.begin(level)))]
         number, into, wins, at = {key_of(states[0]): 0}, [[]], [], 0
@@ -78,10 +78,7 @@ class Blind:
         return jax.tree.map(lambda *leaves: np.stack(leaves), *states), _backward(into, wins)
 
     def _stepped(self, states, at):
-        """Yield (index of a state, results of all actions in this state) for up to `BATCH` states.
-
-        The first of these states is `states[at]`.
-        """
+        """Yield (index of a state, results of all its actions) for `states[at : at + BATCH]`."""
         part = states[at : at + BATCH]
         rows = [*part, *[part[0]] * (BATCH - len(part))]
         found = jax.device_get(self.step(jax.tree.map(lambda *x: np.stack(x), *rows), self.actions))

@@ -29,9 +29,10 @@ PATIENCE = 100  # largest number of searches that MiniGrid's bot may make per ac
 
 
 def plan(env, player):
-    """Return a player's actions until the episode or the player ends; None if the player is stuck.
+    """Return the actions of a player; None if the player gets stuck.
 
-    The player acts in a copy of the environment, with the same random numbers.
+    The player acts in a copy of the environment, with the same random numbers, until the episode
+    ends or the player stops.
     """
     env, actions, ended = copy.deepcopy(env), [], False
     try:
@@ -77,7 +78,7 @@ def done_next_to_the_target(env):
 
 
 def drop_where(env, wanted):
-    """Drop the object to move on a free cell for whose distance to the target `wanted` is true."""
+    """Drop the object to move on a free cell where `wanted(distance to the target)` is true."""
     yield from fetch(env, [env.move_pos], clearing=False, from_boxes=False)
     here = pose_of(env)[:2]
 
@@ -106,7 +107,7 @@ def onto(env, cell):
 
 
 def hunting(wanted):
-    """Return a player that walks into an object of kind `wanted` and replans before every step."""
+    """Return a player that walks into an object of kind `wanted`, with a new plan for each step."""
 
     def hunt(env):
         while True:
@@ -154,7 +155,7 @@ def toggle_the_target(env):
 
 
 def done_elsewhere(env):
-    """Take action `done` in a cell where it fails: the current cell, or else another one."""
+    """Take action `done` in a cell that is not next to the target, so that the mission fails."""
     while abs(np.subtract(env.agent_pos, env.target_pos)).sum() == 1:
         x, y, direction = pose_of(env)
         way = [(x, y, (direction + i) % 4) for i in range(4)]
@@ -309,8 +310,8 @@ def put_next(env, instr):
     here = pose_of(env)[:2]
     near = {c for spot in instr.desc_fixed.obj_poss for c in around([int(i) for i in spot])}
     free = {cell for cell in near if look(env, cell) is None and cell != here}
-    # The turn spends one step, because a drop in the first step of an episode does not count if the
-    # agent starts with the object.
+    # Turn first, so that the drop is not in the first step of the episode. There a drop does not
+    # count if the agent starts with the object.
     yield Action.LEFT
     yield from face(env, free.__contains__)
     yield Action.DROP

@@ -89,7 +89,7 @@ def of_things(sample):
         places = {"first": here.argmax(axis=1), "last": rows * columns - 1}
         places["last"] = places["last"] - here[:, ::-1].argmax(axis=1)
         for which, index in places.items():
-            # A signed integer, because -1 will stand for levels without such an object.
+            # Convert uint8 to int: below, -1 marks levels without such an object.
             colour = flat[np.arange(count), index].astype(int) >> 4
             for part, value in zip(
                 ("row", "column", "colour"),
@@ -103,7 +103,7 @@ def of_things(sample):
 
 
 def of_pairs(sample, firsts):
-    """Return relative positions of agent and objects, and which objects share a colour."""
+    """Return the positions of objects relative to the agent, and which objects share a colour."""
     found, row, column = {}, sample.poses[:, 0], sample.poses[:, 1]
     for name, (exists, r, c) in firsts.items():
         apart = [np.where(exists, np.clip(x, -3, 3), 9) for x in (r - row, c - column)]
@@ -122,9 +122,9 @@ def of_pairs(sample, firsts):
 
 
 def of_mission(sample):
-    """Return features of the missions: the text, its pattern, and the words that fill the pattern.
+    """Return features of the missions: the text, its pattern, and some of its words.
 
-    The pattern is the text with colours, kinds and places replaced by letters.
+    In the pattern, letters replace colours, kinds and places.
     """
     texts = sample.missions.tolist()
     form = [re.sub(COLOURS, "C", re.sub(rf"\b({KINDS})\b", "K", text)) for text in texts]
@@ -166,7 +166,7 @@ def agents_cell(sample):
 
 
 def of_ways(sample):
-    """Return numbers of cells and objects in reach, with doors as drawn and with all doors open."""
+    """Return how many cells and objects the agent can reach at once, and with all doors open."""
     kinds, start = sample.kinds, agents_cell(sample)
     thing = ~np.isin(kinds, (Kind.EMPTY, Kind.WALL, Kind.LAVA))
     at_once = flooded(np.isin(kinds, (*FREE, Kind.DOOR)), start)

@@ -1,4 +1,4 @@
-"""Compute the fields `task` and `accepted` of this library's levels for levels of MiniGrid."""
+"""For MiniGrid's levels, compute the fields `task` and `accepted` of this library's levels."""
 
 import functools
 
@@ -25,7 +25,7 @@ def cell(position):
 
 
 def locked_room(env):
-    """Return the task of LockedRoom: the colours of the locked door and of the key room's door."""
+    """Return the task of LockedRoom: colours of the locked door and of the door to the key."""
     locked = next(room for room in env.rooms if room.locked)
     for room in env.rooms:
         (x, y), (width, height) = room.top, room.size

@@ -14,8 +14,7 @@ from jaxenvs.grid import Action, Kind, tiles
 
 IDS = upstream.IDS
 FIRST = [id for id in defaults.FIRST if id in IDS]
-# Number of steps of random play to compare for each id, in slow and in default tests. Experts play
-# as many steps.
+# Number of random steps per id in slow tests, and in default tests. Experts play the same number.
 STEPS, FEW_STEPS = 2_000, 400
 RANDOM_LENGTH = 300  # largest number of steps of an episode of random play
 # Probabilities of the actions turn left, turn right, forward, pick up, drop, toggle and done.
@@ -36,7 +35,8 @@ class Ways:
         self.rng, self.actions = np.random.default_rng(seed), env.action_space.n
         self.family = upstream.family(env)
         by_chance = self.family == "DynamicObstacles"
-        # Action that changes nothing at the start of an episode; a turn in Dynamic-Obstacles.
+        # Action for waiting at the start of an episode: it changes nothing. Dynamic-Obstacles has
+        # no such action, so the agent turns there.
         self.wait = Action.DROP if self.family in DONE_ENDS else Action.DONE
         self.wait = Action.LEFT if by_chance else self.wait
         upstream.record(env, [], seed=seed)
@@ -77,9 +77,9 @@ class Ways:
         return play
 
     def late(self, player):
-        """Wait, then follow a player so that it succeeds in the last step before truncation.
+        """Wait, then follow a player so that it succeeds in the last step of the time limit.
 
-        The last step terminates the episode and does not truncate it.
+        The last step therefore terminates the episode and does not truncate it.
         """
 
         def play(env):
@@ -90,7 +90,7 @@ class Ways:
         return play
 
     def detour(self, player):
-        """Follow the player, with two turns that cancel out before each of its actions."""
+        """Follow the player, but turn left and right before each of its actions."""
 
         def play(env):
             around = [Action.LEFT, Action.RIGHT]
@@ -263,8 +263,7 @@ def events(ours, episodes):
 def play_drawn(size, see, grids, steps, seed):
     """Play random grids beyond the end of their episodes; return (differences, events, steps).
 
-    The time limit is 5 % below the number of steps, because MiniGrid's reward would become negative
-    far beyond the limit.
+    The time limit is 95 % of the steps. With a lower limit, MiniGrid's rewards would be negative.
     """
     rng = np.random.default_rng([size, see, seed])
     limit = steps - steps // 20

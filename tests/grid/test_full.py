@@ -49,7 +49,7 @@ def played(env, key):
 
 
 def seen_again(env):
-    """Return how often an observation occurred again, and how often its state then differed."""
+    """Return how many observations occurred before, and how many of them had another state then."""
     obs, state, done = jax.device_get(played(env, jax.random.key(0)))
     going_on = np.cumsum(done, axis=1) == 0
     known, again, other = {}, 0, 0
@@ -74,7 +74,8 @@ def test_the_whole_grid_determines_the_state(id):
 def test_elsewhere_the_whole_grid_is_not_enough(id):
     """The observation `full` does not determine the state of these ids.
 
-    It lacks the mission, or the colour of the door in which the agent stands.
+    In Fetch, `full` lacks the mission. In UnlockPickup, it lacks the colour of a door in which the
+    agent stands.
     """
     env = jaxenvs.make(id, obs="full")
     assert not env.fully_observed and env.full_observations == ()

@@ -15,8 +15,8 @@ from jaxenvs import levels
 from jaxenvs.babyai import BabyEnv
 from jaxenvs.babyai import mission as m
 
-# Ids of the default tests: they have all instructions and kinds of objects, a box with a key, and
-# an episode that ends with `done`.
+# Ids of the default tests. With the ids in `MORE`, they have all verbs and kinds of objects, a box
+# with a key, and episodes that end with `done`.
 PICTURED = (
     "Grid-Dynamic-Obstacles-5x5-v0",
     "Grid-GoToDoor-5x5-v0",
@@ -35,7 +35,7 @@ def cell(env, place):
 
 
 def lines(env, ours):
-    """Return the header lines with everything that MiniGrid's picture of a level does not show."""
+    """Return the header lines of a level's text, with all that MiniGrid's picture does not show."""
     found = [f"mission: {env.mission}"]
     things = [(place, it) for place, it in enumerate(env.grid.grid) if it is not None]
     grey = [

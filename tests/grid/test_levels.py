@@ -1,9 +1,8 @@
 """Tests that levels have MiniGrid 3.2.0's distribution, and that every level is sound.
 
 Chi-square tests compare levels of MiniGrid with at least as many levels of this library, for all
-features of `features.py`. A feature fails if p is below 1e-4 in two independent samples, because
-among thousands of features one is that unlikely by chance. With fixed seeds the results are
-reproducible.
+features of `features.py`. Among thousands of features, one has p < 1e-4 by chance. A test therefore
+fails only if p < 1e-4 for the same feature in two independent samples. Seeds are fixed.
 """
 
 import collections
@@ -32,7 +31,7 @@ from jaxenvs.grid import Kind, tiles
 
 IDS = [id for id in upstream.IDS if "-WFC-" not in id]  # `test_wfc.py` covers WFC
 REJECT = 1e-4
-RARE = 8  # values that occur less often than this in both samples together are merged into one
+RARE = 8  # smallest number of occurrences in both samples of a value; rarer values are merged
 OF_EACH_MAKE = (
     "Grid-Empty-Random-6x6-v0",
     "Grid-DoorKey-6x6-v0",
@@ -144,9 +143,9 @@ def test_levels_come_as_often_as_upstream_over_many_resets(id):
 
 
 def test_the_comparison_sees_a_wrong_distribution():
-    """Check that the comparison rejects a uniform row of the door, as a negative control.
+    """Check, as a negative control, that the comparison rejects wrong distributions.
 
-    In MiniGrid, DoorKey's door is never in the last row of the room.
+    One sample has doors in the last row of the room, where MiniGrid's DoorKey never has a door.
     """
     id = "Grid-DoorKey-6x6-v0"
     env = jaxenvs.make(id)

@@ -84,7 +84,7 @@ def test_the_oracle_confirms_the_named_mazes():
 
 
 def test_a_name_of_levels_works_in_make_and_files_have_priority(tmp_path, monkeypatch):
-    """`levels=` accepts the name of a set or of a level, and suggests a name for a wrong one."""
+    """`levels=` accepts the name of a set or of a level; its error suggests a similar name."""
     assert len(jaxenvs.make(ID, levels="mazes").levels) == 8
     env = jaxenvs.make(ID, levels="mazes/SixteenRooms")
     assert int(env.optimal_steps(env.sample_level(KEY))) == 26
@@ -186,9 +186,9 @@ def test_the_image_is_that_of_jaxued():
         (2, 5, 0),
         (8, 1, 0),
     }
-    # The agent is in the lower left corner of the maze and looks right. Along the first axis, the
-    # image then runs from the top down. Along the second axis, it runs from the farthest cell to
-    # the nearest, so each row is reversed below.
+    # The agent is in the lower left corner of the maze and looks right. The first axis of the image
+    # therefore runs from top to bottom, and the second axis from right to left. Each row is
+    # reversed below, so that it reads as in the maze.
     shown = np.where(image[..., 0] == 2, "#", ".")
     assert ["".join(row[::-1]) for row in shown] == [".....", "####.", ".....", "#####", "#####"]
 

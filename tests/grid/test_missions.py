@@ -22,10 +22,10 @@ def go_to_a_key_then_to_a_ball(env):
 
 
 def test_a_failed_drop_clears_the_first_cell_of_a_carried_object():
-    """The agent picks up the ball, faces the key, and then faces the cell where the ball lay.
+    """Facing the first cell of a carried ball counts as facing the ball, until a drop action.
 
-    In MiniGrid, facing this cell still counts as facing the ball, until the agent takes a drop
-    action, even one that drops nothing.
+    The agent picks up the ball, faces the key, and then faces the ball's first cell. In one of two
+    episodes it also takes a drop action, which drops nothing because the key is in front.
     """
     env = upstream.make(ID)
     env.gen_mission = lambda: go_to_a_key_then_to_a_ball(env)

@@ -1,4 +1,4 @@
-"""Tests of the oracle: its plans are as short as those of blind search, and succeed when played."""
+"""Tests of the oracle: its plans succeed, and are as short as those of breadth-first search."""
 
 import functools
 import importlib
@@ -13,7 +13,7 @@ from jaxenvs.grid import tiles
 from jaxenvs.grid.oracle import bounds, solve
 from jaxenvs.levels import Solution
 
-# Ids that, with `FULL`, have every kind of aim and of bound.
+# Ids of the default tests; together with `FULL`, they have all kinds of aims and bounds.
 IDS = ("Grid-DoorKey-5x5-v0",)  # goal behind a locked door
 FULL = (
     "Grid-PutNear-6x6-N2-v0",  # object that must be carried near another
@@ -40,7 +40,7 @@ FULL = (
     "Grid-Unlock-v0",
     "Grid-UnlockPickup-v0",
 )
-MOST = 64  # number of states to which a plan is padded
+MOST = 64  # number of states to which the states of a plan are padded
 module = importlib.import_module("jaxenvs.grid.oracle.searching")
 
 
@@ -69,7 +69,7 @@ def compiled_bounds(env, doors):
 
 
 def lower_bounds(env, states):
-    """Return the search's lower bound for each state of a plan from a level's first state."""
+    """Return the oracle's lower bound for each state; `states[0]` is the start of the level."""
     doors = int((tiles.kind(states[0].grid) == tiles.Kind.LOCKED_DOOR).sum())
     padded = [*states, *states[-1:] * (MOST - len(states))]
     many = jax.tree.map(lambda *leaves: jnp.stack(leaves), *padded)

@@ -1,4 +1,4 @@
-"""Tests of the oracle's bounds in every state of small levels, also of levels changed at random."""
+"""Tests of the oracle's bounds in all states of small levels, some of them randomly edited."""
 
 import functools
 from typing import Any
@@ -119,12 +119,12 @@ THINGS = {".": tiles.EMPTY, ">": tiles.EMPTY, "b": Kind.BALL, "x": Kind.BOX, "k"
 BALL, BOX, KEY = (m.description(kind) for kind in (Kind.BALL, Kind.BOX, Kind.KEY))
 NONE = jnp.uint32(0)
 TOURS = {
-    # The shortest plan carries the ball along, instead of coming back for it.
+    # The shortest plan carries the ball to the box, so that the agent need not go back to the ball.
     "then": ("x....>b", (m.go_to(BOX), NONE, m.go_to(BALL))),
     "after": ("x....>b", (m.go_to(BALL), NONE, m.go_to(BOX) | jnp.uint32(1 << m.AFTER))),
     # One pick-up serves both instructions.
     "serves": (">b..x", (m.put_next(BALL, BOX), m.pick_up(BALL))),
-    # The shortest plan puts the box near the ball first.
+    # The shortest plan moves the box next to the ball, and then the ball next to the box.
     "swap": (">x....b/.......", (m.put_next(BALL, BOX),)),
     "both": ("k.>bx", (m.put_next(BALL, BOX), NONE, m.go_to(KEY))),
 }
@@ -152,7 +152,7 @@ def shared_blind(env):
 
 
 def from_both_sides(env, level, doors=4):
-    """Return the results of `sides.prove` for a level that no search has examined before."""
+    """Return the results of `sides.prove` for a level, without results of a search before it."""
     first = env.reset_state(jax.random.key(0), level, env.default_params)
     first = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], first)
     no, one = np.zeros(1, bool), np.ones(1, int)
@@ -184,8 +184,7 @@ def test_a_box_may_contain_a_box_with_the_needed_key():
     grid[1, 1:5] = tiles.EMPTY, Kind.BOX, tiles.EMPTY, Kind.LOCKED_DOOR
     word = m.open_door(m.description(Kind.DOOR)) | jnp.uint32(Kind.KEY_BOX << m.CONTENTS)
     found = from_both_sides(env, env.marked(Level.of(grid, 1, 1, 0, task=m.single(word))))
-    # A plan with six actions: two toggles and a pick-up for the key, two steps to the door, a
-    # toggle.
+    # Six actions succeed: open two boxes, pick up the key, take two steps to the door, toggle.
     assert found.lower[0] <= 6 and not found.unsolvable[0]
 
 

@@ -61,8 +61,8 @@ def test_red_and_blue_doors_may_be_open_locked_or_many():
     pictures = (
         ".r..B. .#..#.",  # the agent must close the blue door, then open it again
         ".r..l. .#.q#.",  # the blue door is locked
-        ".R..b. .#.r#.",  # a red door in another column does not count
-        ".R..b. .r..#.",  # one red door is open
+        ".R..b. .#.r#.",  # the closed red door in another column has no effect
+        ".R..b. .r..#.",  # of the two red doors in a column, one is open
     )
     levels = [level_of(picture, 1, 4) for picture in pictures]
     assert compare(env, levels) == [9, 11, 1, 1]
@@ -99,7 +99,7 @@ def test_distances_whose_sum_exceeds_a_byte_are_no_proof():
     level = level_of(" ".join(["k" + rows[0][1:], *rows[1:]]), 11, 12)
     first = env.reset_state(jax.random.key(0), level, env.default_params)
     bound = jax.jit(lambda s: bounds.lower_bound(env, bounds.level_of(env, s, 1), s))(first)
-    assert 350 < bound < 500  # steps to the key, back to the door and to the goal; a byte holds 255
+    assert 350 < bound < 500  # steps to the key, the door and the goal; more than a byte holds
 
 
 def test_a_drop_removes_marks_of_cells_that_were_empty_from_the_start():
@@ -114,7 +114,8 @@ def test_a_drop_removes_marks_of_cells_that_were_empty_from_the_start():
     level = env.marked(
         level_of("o.# ..# X.#", 1, 2, 2, task=task).replace(accepted=jnp.bool_(True))
     )
-    # The mark of the key is in an empty cell only. Dropping the ball removes this mark.
+    # The level has no key, but an empty cell has the mark of a key, so the agent can face this cell
+    # instead. Dropping the ball removes the mark.
     stale = level.replace(marks=level.marks.at[3, 2].set(np.uint8(1 << 4)))
     task = jnp.stack([right, none, left, none])
     first = stale.replace(task=task, marks=_swapped(stale.marks))

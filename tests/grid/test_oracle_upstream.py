@@ -91,7 +91,7 @@ IDS = (
 
 
 def key_of(env):
-    """Return a hashable value with everything that decides how an episode of MiniGrid goes on."""
+    """Return a hashable value of all that affects the rest of an episode, except the time."""
     held = env.carrying and (env.carrying.type, env.carrying.color)
     inside = tuple(
         place for place, thing in enumerate(env.grid.grid) if thing and thing.contains is not None
@@ -123,9 +123,9 @@ def _mission(instruction, env):
 
 
 def blind(env):
-    """Search breadth-first in MiniGrid; return (fewest steps, True) if the search reaches success.
+    """Search breadth-first in MiniGrid; return (fewest steps, True) if the search finds success.
 
-    Otherwise return (n, False): no plan with up to n steps succeeds.
+    If not, return (n, False): all plans with up to n steps were tried.
     """
     front, seen, depth = [env], {key_of(env)}, 0
     while front:

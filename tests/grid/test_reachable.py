@@ -25,7 +25,7 @@ def drawn(env, count):
 
 @pytest.fixture(scope="module")
 def door():
-    """Return an environment with two levels and with `info["optimal"]`; also return the levels."""
+    """Return an environment that has only two levels and `info["optimal"]`, and the two levels."""
     env = jaxenvs.make(DOOR)
     two = drawn(env, 2)
     table = levels.distances(env, two)
@@ -62,7 +62,7 @@ def test_xland_has_the_distance_of_its_solver():
 
 
 def test_a_level_that_begins_solved_takes_one_step():
-    """An episode ends only after a step, so the distance is 1; `solve` needs no action."""
+    """The distance is 1, because only a step ends an episode; the plan of `solve` is empty."""
     env = jaxenvs.make("Puzzle-SlidingTile-3x3-v0", scramble=0, size=2)
     level = env.sample_level(jax.random.key(0))
     assert levels.solve(env, [level])[0].steps == 0
@@ -110,7 +110,7 @@ def test_failure_and_foreign_states_have_minus_one(door):
     level = lava.sample_level(jax.random.key(0))
     told = wrappers.OptimalInInfo(lava, levels.distances(lava, [level]))
     state, seen = told.reset_to(jax.random.key(0), level).state, []
-    for _ in range(5):  # walks ahead, into the wall or the lava
+    for _ in range(5):  # go forward, into a wall or the lava
         stepped = told.step(jax.random.key(0), state, 2)
         state = stepped.state
         seen.append((bool(stepped.terminated), int(stepped.info["optimal"])))

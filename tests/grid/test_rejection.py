@@ -36,8 +36,8 @@ def acceptance(env):
 def tries(id, resets):
     """Return for each reset the number of levels that it draws until one is accepted.
 
-    The result is that of `sample_level`, but all resets without an accepted level draw their next
-    level together.
+    The draws are those of `sample_level`. To be fast, all resets that still lack an accepted level
+    draw their next level in one batch.
     """
     env = jaxenvs.make(id)
     accepted = acceptance(env)
@@ -90,7 +90,7 @@ def test_tries_counts_the_draws_of_a_reset():
 
 
 class Choosy(GridEnv):
-    """Environment that accepts one of four levels; a cell shows whether a level was accepted."""
+    """Environment that accepts levels with probability 1/4; rejected levels have a floor tile."""
 
     level_budget: ClassVar[int] = 3
 
@@ -115,7 +115,7 @@ class Choosy(GridEnv):
 
 
 def shows(state):
-    """Return whether the grid shows that the level of a state was not accepted."""
+    """Return whether the level of a state was rejected, as its grid shows by a floor tile."""
     return np.asarray(state.grid[..., 1, 2]) == Kind.FLOOR
 
 
@@ -138,13 +138,14 @@ def test_a_reset_takes_the_first_accepted_level_or_reports_that_there_is_none():
             assert outcome.info["level_rejected"] == (not any(fine)) == shows(state)
             state = outcome.state
         spent.append(not any(fine))
-    assert 10 < sum(spent) < 50  # 42 % of 60 resets are expected to find no level
+    assert 10 < sum(spent) < 50  # expected: 42 % of 60 resets, 0.75**3
 
 
 def roll(venv, steps, limit):
-    """Play a batch of environments for `steps` steps, through resets.
+    """Play a batch of environments for `steps` steps, with auto-resets.
 
-    Return the last state; and for each step the states before it, `level_rejected` and `done`.
+    Return the last state, and arrays of all steps: the states before the step, `level_rejected` and
+    `done`.
     """
     params = venv.default_params.replace(max_steps_in_episode=np.int32(limit))
     actions = jnp.zeros(venv.num_envs, jnp.int32)

@@ -20,10 +20,11 @@ GRIDS = 300
 
 
 def lit_by_the_rule(opaque):
-    """Return a mask of the lit cells, by the rule of MiniGrid in plain Python.
+    """Return a mask of the visible (lit) cells, by MiniGrid's rule in plain Python.
 
-    Light spreads sideways through clear cells, and from each clear cell to three cells in the next
-    row ahead. `opaque` has the axes [across, ahead]; the agent's cell is [size // 2, size - 1].
+    Light starts in the agent's cell, [size // 2, size - 1] of `opaque` [across, ahead]. From each
+    lit cell that is not opaque, it spreads to the left and to the right, and to three cells in the
+    next row ahead.
     """
     size = len(opaque)
     lit = np.zeros((size, size), bool)
@@ -147,6 +148,6 @@ def test_the_lit_cells_of_the_map_are_those_of_the_view(direction):
 def test_outside_the_grid_there_is_wall():
     seen = view_of("^ .", see_through_walls=True)
     outside = np.ones((7, 7), bool)
-    # The map has rows 0 and 1 in the last two rows of the view, and columns 0 to 3.
+    # Only cells of the map: they are in the last two rows of the view and in its columns 2 to 5.
     outside[5:, 2:6] = False
     assert (seen[outside] == tiles.WALL).all()

@@ -23,8 +23,8 @@ PRESETS = tuple(wfc.PRESETS)
 IN_FULL = [preset for preset in PRESETS if preset not in ("MazeSimple", "RoomsFabric")]
 BY_DEFAULT = ["MazeSimple", "RoomsFabric", *defaults.with_full(*IN_FULL)]
 SIDE = wfc_upstream.SIDE
-LEVEL = 1e-3  # p-value below which the tests of a preset fail, corrected by Holm's method
-FAR = 8  # largest distance at which the numbers of pairs of walls are compared
+LEVEL = 1e-3  # smallest p-value, corrected by Holm's method, with which a preset passes
+FAR = 8  # largest distance between two walls for which pairs of walls are counted
 
 
 def in_order(preset, watched):
@@ -34,7 +34,7 @@ def in_order(preset, watched):
 
 
 def members(patterns, words):
-    """Unpack sets from one bit per pattern to a bool array (patterns, ...) of membership."""
+    """Unpack sets of patterns from words of bits to a bool array (patterns, ...)."""
     words, number = np.asarray(words, np.uint32), np.arange(patterns)
     bit = (number % 32).astype(np.uint32).reshape(-1, *[1] * (words.ndim - 1))
     return (words[number // 32] >> bit & 1).astype(bool)
@@ -222,7 +222,7 @@ def statistics(preset, sample):
 def least_chance(preset, ours, theirs):
     """Return the smallest p-value of two-sample tests of all statistics, with Holm's correction.
 
-    For the smallest p-value, this correction multiplies by the number of tests.
+    Holm's correction multiplies the smallest p-value by the number of tests.
     """
     mine, its = statistics(preset, ours), statistics(preset, theirs)
     chances = {}
@@ -248,7 +248,7 @@ def test_levels_come_as_often_as_upstream(preset, count):
 
 @pytest.mark.full
 def test_the_comparison_sees_patterns_weighted_by_their_frequency(monkeypatch):
-    """Check that the tests reject the usual weights: how often a pattern occurs in the image."""
+    """Check that the tests reject patterns weighted by how often they occur in the image."""
     preset = "ObstaclesBlackdots"
     book = wfc.catalogue(preset)
     frequencies = np.where((book.patterns == 0).any(axis=(1, 2)), 1, 5).astype(np.int32)
@@ -267,7 +267,7 @@ def test_a_contradiction_restarts_the_level_with_the_same_order_of_cells(monkeyp
 
 @pytest.mark.parametrize(("size", "rejected"), [(8, False), (7, True)])
 def test_a_level_without_a_solution_is_reported(size, rejected, monkeypatch):
-    """A chessboard with an odd number of rows cannot wrap around, so the level is not complete."""
+    """An odd chessboard cannot wrap around, so no mosaic of this pattern is complete."""
     monkeypatch.setitem(wfc.PRESETS, "Chess", wfc.Preset(2, True, "#. .#"))
     env = jaxenvs.make("Grid-WFC-MazeSimple-v0", preset="Chess", size=size)
     assert env.mosaic(jax.random.key(0))[1] == (not rejected)
@@ -290,7 +290,7 @@ def test_a_preset_that_does_not_exist_names_the_others():
 
 
 def test_the_word_maze_changes_no_other_observation_space():
-    """Other spaces keep their size, because a larger one would make old checkpoints unusable."""
+    """The other spaces keep their size, so that old checkpoints can still be used."""
     spaces = {
         id: jaxenvs.make(id, obs="dict").observation_space.spaces["mission"]
         for id in ("Grid-GoToDoor-5x5-v0", "BabyAI-GoToLocal-v0", "Grid-WFC-MazeSimple-v0")

@@ -58,7 +58,8 @@ def family(env):
 def grid_of(env):
     """Return MiniGrid's grid as tile bytes (rows, columns), which include the contents of boxes.
 
-    An object carried from the start is put back to its first cell, as in this library's levels.
+    An object that the agent carries at the start is put into its first cell, as in this library's
+    levels.
     """
     grid = tiles.decode(env.grid.encode()).T
     if env.carrying is not None:
@@ -191,7 +192,7 @@ def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]
 
 
 class FollowedBalls(dynamicobstacles.DynamicObstacles):
-    """Dynamic-Obstacles that repeats recorded moves; the task has the balls' cells over time."""
+    """Dynamic-Obstacles with recorded moves; `task` has the balls' cells at each time step."""
 
     moments: int = 1
 
@@ -206,7 +207,7 @@ class FollowedBalls(dynamicobstacles.DynamicObstacles):
 
 
 def followed(env, episodes, longest):
-    """Return this library's environment, with recorded moves of balls, and the episodes' levels."""
+    """Return this library's environment, with any recorded moves of balls, and stacked levels."""
     levels = [episode.level for episode in episodes]
     if episodes[0].balls:
         fields = {f.name: getattr(env, f.name) for f in dataclasses.fields(env)}
@@ -218,10 +219,10 @@ def followed(env, episodes, longest):
 
 
 def replay(env, episodes, params=None):
-    """Play the recorded actions in this library's environment; episodes are padded to the longest.
+    """Play the recorded actions in this library's environment, padded to the longest episode.
 
-    Returns a dict of arrays (episode, time + 1, ...): the outputs, and `grid` and `carried` of the
-    states.
+    Returns a dict of arrays (episodes, longest + 1, ...): all outputs of the reset and the steps,
+    and `grid` and `carried` of the states.
     """
     longest = max(len(e.actions) for e in episodes)
     actions = np.zeros((len(episodes), longest), np.int32)
@@ -266,9 +267,9 @@ def said(words):
 
 
 def differences(env, episodes, params=None):
-    """Replay the episodes; return the number of differing time steps per output, and the replay.
+    """Replay the episodes; return a dict of differences, and the result of `replay`.
 
-    The second result is that of `replay`.
+    The dict has for each output the number of time steps with a difference.
     """
     ours = replay(env, episodes, params)
     counts = dict.fromkeys(FIELDS, 0)

@@ -61,9 +61,9 @@ def colour_of_key(thing):
 
 
 def flooded(env, start, passes):
-    """Return the set of the cells that an agent can reach from `start`, and of those next to them.
+    """Return the set of the cells that an agent can reach from `start`, and of their neighbours.
 
-    `passes(cell)` decides whether the agent can enter a cell. Walls are left out.
+    `passes(cell)` is whether the agent can enter a cell. The set has no walls.
     """
     seen, queue = {start}, [start]
     while queue:
@@ -76,7 +76,7 @@ def flooded(env, start, passes):
 
 
 def openable(env, clearing, banned):
-    """Return the cells of locked doors, except `banned`, whose key the agent has or can get."""
+    """Return the cells of locked doors, except `banned`, that the agent can reach and unlock."""
     opened = set()
 
     def passes(cell):
@@ -221,7 +221,10 @@ def put_down(env):
 
 
 def clear(env, cell, banned=frozenset()):
-    """Move the object in front of the agent away; then pick up the object carried before again."""
+    """Clear the cell in front of the agent: pick its object up, or move it if the hands are full.
+
+    After a move, the agent carries the same object as before.
+    """
     held = env.carrying
     if held is None:
         yield Action.PICKUP

@@ -70,9 +70,9 @@ class Watched(NamedTuple):
 
 @contextlib.contextmanager
 def patched(**changes):
-    """Replace functions of MiniGrid's module `control`, inside a `with` statement.
+    """Context in which functions of MiniGrid's module `control` are replaced.
 
-    changes: name of a function -> function that returns the replacement for the original.
+    changes: name of a function -> function that maps the original to its replacement.
     """
     with contextlib.ExitStack() as stack:
         for name, change in changes.items():
@@ -145,9 +145,9 @@ def watched(preset, seed):
 def levels(preset, seeds):
     """Return MiniGrid's levels for the seeds, as arrays for `wfc_levels.npz`.
 
-    `free` and `cut` have one bit per cell, row by row. `free` has the free cells of the mosaic, and
-    `cut` the free cells outside of its largest area. `places` has the agent's row, column and
-    direction, and the goal's row and column.
+    free: free cells of each mosaic, with one bit per cell, row by row.
+    cut: free cells outside the largest area, in the same format.
+    places: the agent's row, column and direction, and the goal's row and column.
     """
     mosaics, cuts, places = [], [], []
 

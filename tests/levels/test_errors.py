@@ -112,7 +112,7 @@ def originals(id):
 
 
 def mutated(rng, text):
-    """Return a text after 1 to 4 random edits of cells or characters, or of the text's length."""
+    """Return a text after 1 to 4 random edits: copied cells or characters, or inserted noise."""
     for _ in range(rng.choice((1, 1, 2, 4))):
         text = text or " "
         place, start = rng.randrange(len(text)), rng.randrange(len(text))
@@ -141,7 +141,7 @@ def fuzz(id, count):
         except levels.LevelError as error:
             assert "\n" not in str(error)
             wrong += 1
-        else:  # a text that is read can be written and read again
+        else:  # no error: writing the level and reading it again must give the same level
             texts.assert_same(levels.read(env, levels.write(env, found)), found)
     return wrong
 

@@ -156,7 +156,7 @@ def test_the_option_levels_is_short_for_a_field():
         *("--set", "size=5", "levels=a")
     ]
     assert gathered(["ID", "--levels"], levels=True) == ["ID", "--levels"]
-    # An option after `--levels` is not the name of a file.
+    # The next option is not taken as the file name of `--levels`.
     assert gathered(["ID", "--levels", "--seed", "3"], levels=True) == [
         *("ID", "--levels", "--seed", "3")
     ]
@@ -181,7 +181,7 @@ def test_bench_measures_levels_of_a_file(maze, tmp_path):
 
 
 def test_solve_checks_folders_before_the_search(maze, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(levels, "solve", None)  # makes a call of `solve` fail: it must not happen
+    monkeypatch.setattr(levels, "solve", None)  # the test fails if the command calls `solve`
     missing = str(tmp_path / "no" / "plans.json")
     argv = ["levels", "solve", str(maze), "--id", "Grid-Empty-5x5-v0", "--json", missing]
     assert cli.main(argv) == 2 and "create it first" in capsys.readouterr().err

@@ -11,7 +11,7 @@ from jaxenvs import levels
 
 STEPS = 50
 IDS = [*jaxenvs.registry.list("Grid"), *jaxenvs.registry.list("BabyAI")]
-# Ids whose texts have, together with those in `FULL`, every header.
+# Ids for the default tests; together with `FULL`, their texts have all possible headers.
 DEFAULT = (
     "BabyAI-KeyInBox-v0",  # boxes with contents
     "BabyAI-PutNextS5N2Carrying-v0",  # object that the agent carries at the start
@@ -34,9 +34,9 @@ FULL = (
 
 @functools.lru_cache(maxsize=2)
 def drawn(id, count):
-    """Return `count` levels of an id, and the states of an episode with random actions in each.
+    """Return `count` levels of an id, and the states of one random episode in each level.
 
-    The leaves of the levels have a leading axis (`count`), those of the states (`count`, `STEPS`).
+    The levels have the leading axis (count,), the states have the leading axes (count, STEPS).
     """
     env = jaxenvs.make(id)
 
@@ -67,9 +67,9 @@ def assert_same(found, wanted):
 
 
 def check_texts(id, count, moments):
-    """Check that reading inverts writing, for `count` levels and for states of their episodes.
+    """Check that reading inverts writing, for `count` levels and for some states of their episodes.
 
-    moments: function from the index of a level to the time steps of the states.
+    moments: function that maps the index of a level to the time steps of the states to check.
     """
     env = jaxenvs.make(id)
     all_levels, states = drawn(id, count)

@@ -61,9 +61,10 @@ def params_of(size, limit):
 
 @functools.cache
 def play(size, limit):
-    """Return a compiled function (grids, poses, pockets, rulesets, actions) -> outputs of steps.
+    """Return a compiled function that plays actions in XLand-MiniGrid, in a batch of states.
 
-    The steps are XLand-MiniGrid's, and the outputs are a dict of arrays (rows, steps, ...).
+    It maps (grids, poses, pockets, rulesets, actions) to the outputs of the steps, a dict of arrays
+    (rows, steps, ...).
     """
     params = params_of(size, limit)
 
@@ -93,9 +94,10 @@ def play(size, limit):
 
 @functools.cache
 def play_ours(size, num_rules):
-    """Return a compiled function like that of `play`, for the steps of this library.
+    """Return a compiled function that plays actions in this library, in a batch of states.
 
-    The time limit is an additional last argument of the compiled function.
+    It has the arguments and the result of the function that `play` returns, and the time limit as
+    an additional last argument.
     """
     env = XLand(size=size, num_rules=num_rules, num_tiles=2)
     behind_walls = dataclasses.replace(env, see_through_walls=False)
@@ -129,9 +131,9 @@ def play_ours(size, num_rules):
 
 @functools.cache
 def levels(name):
-    """Return a compiled function (keys, init_tiles) -> (tile bytes, poses) of drawn levels.
+    """Return a compiled function that draws levels by XLand-MiniGrid's `reset`.
 
-    The levels are those of XLand-MiniGrid's resets.
+    It maps (keys, init_tiles) to (tile bytes, poses).
     """
     env, params = xminigrid.make(name)
 
@@ -146,10 +148,11 @@ def levels(name):
 
 
 def differences(theirs, ours, limit):
-    """Return a dict of the outputs that differ: name -> number of steps with a difference."""
+    """Return a dict with each output that differs -> number of steps in which it differs."""
     theirs, ours = jax.device_get((theirs, ours))
     theirs.pop("fired")
-    # Steps before the time limit. XLand-MiniGrid does not end episodes after the limit.
+    # Compare `ended` and `reward` only before the time limit, after which XLand-MiniGrid's episodes
+    # go on.
     known = np.arange(ours["ended"].shape[1]) < limit
     for name in ("ended", "reward"):  # XLand-MiniGrid's rewards are negative after the limit
         ours[name] = np.where(known, ours[name], theirs[name])

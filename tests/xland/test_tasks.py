@@ -63,7 +63,8 @@ def pairs(rule: tuple[int, ...]) -> list[tuple[int, ...]]:
 def test_lanes_draw_what_the_serial_script_draws(monkeypatch):
     """Parallel lanes draw the same tasks as the serial script.
 
-    Lanes are short here, so that the chain of tasks passes through many lanes and gaps.
+    Lanes are short here, so the sequence of tasks has parts from many lanes, and tasks that no lane
+    has drawn.
     """
     monkeypatch.setattr(exact, "LANES", 24)
     monkeypatch.setattr(exact, "TASKS", 12)
@@ -117,7 +118,7 @@ def test_an_unknown_set_is_refused_by_name():
 
 @pytest.fixture
 def folder(trivial, monkeypatch, tmp_path):
-    """Use an empty cache folder; return it, and a list with the name of each set that is drawn."""
+    """Use an empty cache folder; return it, and a list that records the names of generated sets."""
     calls = []
 
     def drawn(name: str):

@@ -1,7 +1,7 @@
 """Tests that tasks drawn inside `jit` have the distribution of XLand-MiniGrid's script.
 
-Chi-square tests compare kinds, tiles, counts and the depth of the tree, each with p > 1e-4. The
-script's tasks are drawn one by one with CPython's `random` from another seed than the sets.
+Chi-square tests compare kinds, tiles, counts and the depth of the tree; p must exceed 1e-4. The
+script's tasks are drawn one by one with CPython's `random`, but not with the seed of the task sets.
 """
 
 import random
@@ -18,8 +18,8 @@ from jaxenvs.xland import Rule, Ruleset, exact
 from jaxenvs.xland.generator import Recipe
 from jaxenvs.xland.sets import SETS
 
-# p-value below which a test fails; values that occur fewer times than `RARE` in both samples
-# together are merged.
+# p-value below which a test fails; smallest number of occurrences in both samples of a value. Rarer
+# values are merged.
 REJECT, RARE = 1e-4, 10
 OF_SETS = {name: wanted.recipe for name, wanted in SETS.items() if name[-2:] != "3m"}
 MIXED = Recipe(2, 0.2, 2, 2)  # settings that use every part of the task generator
@@ -41,9 +41,9 @@ def codes(pairs: np.ndarray) -> np.ndarray:
 
 
 def depth(goal: np.ndarray, rules: np.ndarray) -> int:
-    """Return the depth of the tree of rules that produces the goal's tiles.
+    """Return the depth of the tree of rules that make the goal's tiles, directly or indirectly.
 
-    Each tile of the tree is produced by one rule.
+    Only the first rule that makes a tile counts; other rules are distractors.
     """
     makers = {}
     for rule in rules[rules[:, 0] > 0].tolist():

@@ -42,7 +42,7 @@ def world() -> tuple[XLand, Any]:
 
 
 def wins(ruleset: Ruleset, level: Level, actions: tuple[int, ...]) -> bool:
-    """Return whether the last action, and no earlier one, reaches the goal."""
+    """Return whether the last of the actions reaches the goal, and no earlier action does."""
     env, step = world()
     params = env.default_params.replace(ruleset=ruleset.sized(4, 4).packed())
     state, ended = env.reset_to(jax.random.key(0), level, params).state, []
@@ -83,7 +83,7 @@ def test_the_shortest_way(task: str, rows: tuple[str, ...], steps: int):
 def random_task(rng: np.random.Generator) -> tuple[Ruleset, Level]:
     """Return a random task and a random level for it.
 
-    The task names only four different tiles, so most of its rules are related to the goal.
+    Goal and rules name only four different tiles, so most rules concern a tile of the goal.
     """
     named = [(3, 1), (4, 3), (5, 2), (6, 2)]
 
@@ -109,9 +109,9 @@ def random_task(rng: np.random.Generator) -> tuple[Ruleset, Level]:
 
 @pytest.mark.parametrize("count", [24, pytest.param(600, marks=pytest.mark.slow)])
 def test_what_the_inventory_rules_out_no_search_finds(count: int, monkeypatch):
-    """If the inventory analysis calls a task unwinnable, the search finds no solution.
+    """The search finds no solution of tasks that the inventory analysis calls unwinnable.
 
-    The search runs without this analysis.
+    `solve` normally runs the analysis before the search, so the test disables it there.
     """
     analyse = inventory.analyse
     monkeypatch.setattr(solver.validation, "check", lambda *given: None)
@@ -128,9 +128,9 @@ def test_what_the_inventory_rules_out_no_search_finds(count: int, monkeypatch):
 
 
 def test_a_task_that_cannot_be_won():
-    """In the first level the ball vanishes when the agent comes near, so the task is unwinnable.
+    """A rule removes the ball when the agent steps next to it, so the task cannot be won.
 
-    In the second level the agent is next to the ball from the start.
+    In the second level it can be won: the agent starts next to the ball, and picks it up.
     """
     ruleset = xland.parse_ruleset(
         "goal: hold(red ball)\nnear(red ball, agent) -> floor\nmap: red ball"
@@ -186,12 +186,13 @@ VANISHES = "near(green goal tile, agent) -> floor\n"
 @pytest.mark.parametrize(
     ("lines", "beside", "winnable"),
     [
-        # The goal tile vanishes when the agent steps next to it. An agent that starts next to the
-        # tile can put an object down instead, which turns the tile into a key.
+        # The goal tile vanishes when the agent steps next to it, but becomes a key when an agent
+        # below it puts an object down. Only an agent that starts next to the tile can do this.
         (f"goal: hold(red key)\n{VANISHES}above(green goal tile, agent) -> red key", True, True),
         (f"goal: hold(red key)\n{VANISHES}above(green goal tile, agent) -> red key", False, False),
-        # A rule removes the two tiles of the goal. In the first two tasks it fires whenever the
-        # goal would be reached; in the third it fires only if the ball is above the square.
+        # A rule removes the two tiles of the goal. In the first two tasks, it always fires before
+        # the goal is tested. In the third, the ball can also be put beside or below the square,
+        # where the rule does not fire.
         ("goal: above(red ball, blue square)\nabove(red ball, blue square) -> floor", False, False),
         ("goal: above(red ball, blue square)\nnear(blue square, red ball) -> floor", False, False),
         ("goal: near(red ball, blue square)\nabove(red ball, blue square) -> floor", False, True),
@@ -199,7 +200,7 @@ VANISHES = "near(green goal tile, agent) -> floor\n"
         ("goal: near(red ball, blue square)\nhold(red ball) -> floor", False, True),
         ("goal: hold(red ball)\nhold(red ball) -> pink key", False, False),
         ("goal: hold(red ball)\nhold(red ball) -> red key\nhold(red key) -> red ball", False, True),
-        # Both tiles of the goal would have to be made from the only ball.
+        # The goal needs two keys, and each of them would have to be made from the only ball.
         ("goal: near(red key, pink key)\nnear(red ball, agent) -> red key\n"
          "hold(red ball) -> pink key", False, False),
         ("goal: near(red key, pink key)\nnear(red ball, agent) -> red key\n"

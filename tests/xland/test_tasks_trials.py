@@ -18,7 +18,7 @@ EPISODES, LIMIT, STEPS, ROWS = 3, 12, 120, 8
 
 @functools.cache
 def trials() -> tuple[Trials, Any]:
-    """Return a `Trials` environment and params with two tasks: an easy one and an impossible one.
+    """Return a `Trials` environment, and params with an easy task and an impossible one.
 
     Random play soon solves the easy task.
     """
@@ -33,7 +33,7 @@ def trials() -> tuple[Trials, Any]:
 
 @functools.cache
 def played() -> tuple[Any, Any, Any, Any]:
-    """Return the states before and after each step of random play, the steps, and the env."""
+    """Play at random; return the states before and after each step, the steps, and the `Trials`."""
     env, params = trials()
     venv = jaxenvs.make_vec(env, ROWS)
 

@@ -11,15 +11,15 @@ from jaxenvs import registry
 from jaxenvs.xland import SETS, Goal, Rule
 
 SIZE, NUM_RULES, STEPS, LIMIT = 9, 4, 40, 30
-# Number of environments. Each kind of goal occurs in 11 of them; for each kind of rule, at least 7
-# have rules of only this kind (see `worlds_xland.rulesets`).
+# Number of environments of a batch. Each kind of goal occurs in 11 environments. Each kind of rule
+# is the only kind in at least 7 environments (see `worlds_xland.rulesets`).
 ROWS = 11 * 15
 
 
 def compared(play, seed, rows=ROWS, size=SIZE, num_rules=NUM_RULES):
-    """Return the differences in a batch, the kinds of rules that fired, and of goals reached.
+    """Return the differences in a batch, the kinds of fired rules, and the kinds of reached goals.
 
-    Only rows whose rules have a single kind tell which kind fired.
+    A kind of rule is known to have fired if a rule fired in a row with rules of only this kind.
     """
     played = play(np.random.default_rng(seed), rows, STEPS, size, num_rules)
     different, fired, reached = lockstep(played, size)

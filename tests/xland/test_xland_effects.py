@@ -33,7 +33,7 @@ def world() -> XLand:
 
 
 def level(pocket_at: tuple[int, int], square_at: tuple[int, int]) -> Level:
-    """Return a room with a ball and a square in these cells; the agent, at (4, 4), looks up."""
+    """Return a level: a ball at `pocket_at`, a square at `square_at`, an agent that faces up."""
     grid = np.full((9, 9), tiles.WALL, np.uint8)
     grid[1:-1, 1:-1] = tiles.FLOOR
     grid[pocket_at], grid[square_at] = BALL, SQUARE
@@ -61,7 +61,7 @@ def test_rules_that_fire_are_named_with_the_cells_they_change():
     assert paired == Effects(facts=(1,), cells=((4, 5), (4, 6)))
     assert (
         env.effects(before, Action.FORWARD, after, ball) == Effects()
-    )  # no effects, because another action was played
+    )  # no effects, because FORWARD does not lead to `after`; PUT does
     assert [env.facts(after, ball)[i].value for i in paired.facts] == [
         "A red ball and a blue square put next to it become a green pyramid"
     ]

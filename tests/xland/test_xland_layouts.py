@@ -19,7 +19,7 @@ LAYOUTS = tuple(layouts.SIZES)
 BY_DEFAULT = ("XLand-R4-9x9-v0", "XLand-R9-16x16-v0")
 LAID = ((3, 1), (12, 5), (3, 1), (6, 2))  # (kind, colour) of the tiles to place; two are equal
 LEVELS, THEIRS = 4_000, 400
-UNLIKELY = 1e-4 / len(IDS)  # p-value below which a test fails; each id has about ten tests
+UNLIKELY = 1e-4 / len(IDS)  # p-value below which a chi-square test fails; an id has about ten tests
 
 
 def some(ids):

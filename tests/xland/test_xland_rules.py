@@ -1,8 +1,8 @@
 """Tests of rules by drawings: a board, a task, actions, and the expected board.
 
-Every line was checked with xminigrid 0.9.3. Boards are 3 x 3 cells inside walls, one word per cell:
-a letter of the kind and one of the colour, as `jaxenvs.xland.facts` draws them; the agent is `^ > v
-<` before the tile it stands on.
+The expected boards were checked with xminigrid 0.9.3. Boards have 3 x 3 cells inside walls. A cell
+is a word: the letters of its kind and its colour, as in `jaxenvs.xland.facts`. In the agent's cell,
+`^ > v <` comes before the letters.
 """
 
 import jax

@@ -60,7 +60,7 @@ def hostile(rng, rows, steps, size, num_rules):
 
 @functools.cache
 def tasks_of(name):
-    """Return the first 1,000 tasks that the script draws for a task set, with repetitions."""
+    """Return the first 1,000 tasks that the script draws for a task set; tasks may repeat."""
     recipe, rng = SETS[name].recipe, random.Random(exact.SEED)
     return exact._packed([exact.drawn(rng, recipe) for _ in range(1_000)], recipe).unpacked()
 
@@ -93,7 +93,7 @@ def laid(rng, plan, size, init_tiles):
 
 
 def small_tasks(rng, rows, steps, size, num_rules):
-    """Return levels of every layout of this size, with tasks of the small and trivial sets."""
+    """Return `Worlds` with all layouts of this size, and tasks of `small-1m` and `trivial-21k`."""
     ruleset = chosen(rng, rows, ("small-1m", "trivial-21k"), num_rules, SETS["small-1m"].num_tiles)
     plans = [
         layouts.drawn(layout, size) for layout, sizes in layouts.SIZES.items() if size in sizes
@@ -105,9 +105,9 @@ def small_tasks(rng, rows, steps, size, num_rules):
 
 
 def played(rng, grid, pose, ruleset, steps):
-    """Return the levels and tasks, with random actions to play.
+    """Return `Worlds` with these levels and tasks, and with random actions.
 
-    Every second agent is moved to a cell from which it faces an object, if this cell is free.
+    Every second agent is moved next to a random object and faces it, if the cell there is free.
     """
     ruleset, pose = ruleset.replace(init_tiles=_no_tiles(len(grid))), pose.copy()
     for row in range(0, len(grid), 2):
@@ -127,10 +127,10 @@ def _played(rng, grid, pose, pool, ruleset, steps, odds=ODDS):
 
 
 def rulesets(rng, rows, num_rules, pool, size):
-    """Return random tasks with all kinds of goals.
+    """Return random tasks with all kinds of goals, one task per row.
 
-    The rules of a task in the first half of the rows have one kind; in other tasks, each rule has a
-    random kind.
+    In the first half of the rows, all rules of a task have the same kind. In the second half, each
+    rule has a random kind.
     """
     kind = rng.integers(0, len(RULES), (rows, num_rules))
     half = rows // 2

@@ -1,7 +1,7 @@
 """Reader and writer of levels and states of BabyAI as text: MiniGrid's format with more headers.
 
-The additional headers have marks and progress. A text counts instructions from 1: 1 and 2 are the
-left side of a mission, 3 and 4 the right side, so in "a, then b" the instruction b has number 3.
+The additional headers have marks and progress. They number instructions from 1: 1 and 2 are the
+left side of a mission, 3 and 4 the right side. In "a, then b", for example, b has number 3.
 Instruction i has the descriptions 2i - 1 and 2i.
 """
 
@@ -33,7 +33,7 @@ PROGRESS = {"done": (0, 4), "checked": (4, 4), "held": (8, 8)}
 
 
 def shared_contents(env: BabyEnv) -> bool:
-    """Return whether the mission stores one object that all plain boxes of a level contain."""
+    """Return whether all boxes (`Kind.BOX`) of a level contain an object stored in its mission."""
     return type(env).contents is not GridEnv.contents
 
 
@@ -49,8 +49,8 @@ def missions(env: BabyEnv) -> tuple[str, ...]:
 def unpacked(env: BabyEnv, block: Block) -> Picture:
     """Convert a block to a picture, as `painting.unpacked` does.
 
-    If the mission stores what all boxes contain (`shared_contents`), one header `contents` has the
-    name of this object, and no header names the cell of a box.
+    If all boxes contain the same object (`shared_contents`), the picture has one header `contents`
+    with the object's name, in place of a header for each box.
     """
     if not shared_contents(env):
         return painting.unpacked(env, block)
@@ -159,7 +159,7 @@ def headers(env: BabyEnv, value: Any, block: Block) -> list[tuple[str, str]]:
 
 
 def _is_read(env: BabyEnv, value: Any, block: Block) -> bool:
-    """Return whether reading `block`, which has no header `task`, gives the task of `value`."""
+    """Return whether `block` needs no header `task`: reading it restores the task of `value`."""
     try:
         if isinstance(value, BabyState):
             found = read_state(
@@ -221,7 +221,7 @@ def _content(env: BabyEnv, block: Block, grid: np.ndarray) -> int:
 
 
 def _numbers(header: Header | None, most: int, text: str | None = None) -> list[int]:
-    """Return the numbers in a header, less 1: a text counts from 1, the program from 0.
+    """Convert a header's numbers, which count from 1, to indices, which count from 0.
 
     most: largest allowed number in the text.
     text: the part of the header's value that has the numbers; None means the whole value.
@@ -295,9 +295,8 @@ def _with_articles(
 ) -> np.ndarray:
     """Return the mission of a state with the bits `UNIQUE` of all descriptions.
 
-    For descriptions that the mission uses, the article decides: `the` sets the bit. For unused
-    descriptions, the bit is set if exactly one object, on the map or in the agent's hands, has the
-    mark of the description.
+    The bit of a description in the sentence is set if its article is `the`. The bit of an unused
+    description is set if exactly one object has its mark, on the map or in the agent's hands.
     """
     counts = [
         int((marks >> d & 1).sum()) + (progress >> (8 + d) & 1) for d in range(2 * len(words))

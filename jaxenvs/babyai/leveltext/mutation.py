@@ -45,7 +45,7 @@ def redraw(env: BabyEnv, key: Key, level: Level) -> Level:
 
 
 def _settled(env: BabyEnv, level: Level) -> BabyLevel:
-    """Return the level with the marks and the articles of its mission computed again."""
+    """Recompute the marks of a level and the articles ("a" or "the") of its mission."""
     task = level.task & jnp.uint32(0xFFFFFFFF ^ ARTICLES)
     plain = Level(grid=level.grid, pose=level.pose, task=task, accepted=level.accepted)
     return env.marked(plain)

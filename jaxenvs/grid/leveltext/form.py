@@ -74,7 +74,8 @@ def read(env: Any, block: Block, *, strict: bool) -> Any:
 def parsed(env: Any, block: Block, *, strict: bool, shared_contents: bool = False) -> Parsed:
     """Parse a block without its mission; raise `LevelError` if it is invalid.
 
-    shared_contents: whether the mission, not each box, stores what boxes contain.
+    shared_contents: whether the mission stores the one object that all boxes contain. Otherwise
+        each box stores its own contents.
     """
     header = block.get("grey")
     shape = (len(block.picture), len(block.picture[0]) // 2)
@@ -144,8 +145,8 @@ def _fill_boxes(block: Block, grid: np.ndarray) -> None:
 def _carried(env: Any, block: Block, grid: np.ndarray, *, is_state: bool) -> int:
     """Return the tile byte of the object that the agent of a state carries; 0 for none.
 
-    For a level, return 0: if its agent starts with an object, put this object into `grid`, in the
-    cell that the header `carrying` names.
+    Return 0 for a level, too. In a level, the header `carrying` names the object with which the
+    agent starts, and a cell: put the object into this cell of `grid`.
     """
     header = block.get("carrying")
     if header is None:
@@ -211,7 +212,7 @@ def check_closed(block: Block, grid: np.ndarray, start: cells.Cell) -> None:
 
 
 def warn_of_kinds(env: Any, block: Block, grid: np.ndarray, *, strict: bool) -> None:
-    """Warn of the first object of a kind that levels of `env` do not have; raise if `strict`."""
+    """Warn of the first object whose kind no level of `env` has; raise an error if `strict`."""
     known = kinds.of(env)
     if known is None:
         return
@@ -243,9 +244,9 @@ def write(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]]
 
 
 def common(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the headers that the texts of all environments can have, and the picture's rows.
+    """Return the headers that MiniGrid and BabyAI share, and the picture's rows.
 
-    The formats "minigrid" and "maze", which `form` can name, have no headers.
+    There are no headers if `form` is "minigrid" or "maze".
     """
     is_state = isinstance(value, AgentState)
     if form == "minigrid" and not is_state and env.starts_carrying:
@@ -284,7 +285,7 @@ def _contents(grid: np.ndarray) -> list[tuple[str, str]]:
 
 
 def _task_headers(env: Any, value: Any, block: Block, *, begins: bool) -> list[tuple[str, str]]:
-    """Return the headers to add to `block` so that `read` finds the level's task; [] if none."""
+    """Return the headers that `block` lacks for `read` to restore the task of `value`."""
     grid = np.asarray(value.grid)
     for extra in ([], goals.lines(env, value.task, grid)):
         more = tuple(Header(*pair, 0) for pair in extra)

@@ -1,6 +1,6 @@
-"""Conversion between the task of a MiniGrid level and its text: the mission and the picture.
+"""Conversion between tasks of MiniGrid levels and texts, which have a mission and a picture.
 
-A task is an int32 that packs the objects and cells that a mission names, see `jaxenvs.grid.tasks`.
+A task is an int32 with the objects and cells of a mission, see `jaxenvs.grid.tasks`.
 """
 
 import functools
@@ -22,7 +22,7 @@ from .picture import error
 
 
 class Form(NamedTuple):
-    """All tasks of an environment class whose mission names objects."""
+    """All possible tasks of an environment class, and whether a task has a cell."""
 
     tasks: tuple[int, ...]  # packed tasks, with 0 in place of the target's cell
     has_cell: bool = False  # whether bytes 0 to 2 of a task are the target's row, column and tile
@@ -69,7 +69,7 @@ def _words_of(env: Any, task: Any) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def sentences(env: Any) -> dict[str, int | None]:
-    """Return the dict mission -> task of an environment, with 0 in place of the target's cell."""
+    """Return a dict from each mission of an environment to a task; its bytes of a cell are 0."""
     found = form(env)
     if found is None:
         return {mission(env, _no_task(env)): None}
@@ -84,9 +84,9 @@ def _no_task(env: Any) -> Any:
 
 
 def of_mission(env: Any, block: Block) -> int | None:
-    """Return the task of the block's mission, with 0 in place of the target's cell.
+    """Return the packed task of the block's mission, in which the target's cell is still 0.
 
-    Raises `LevelError` for an unknown mission, or if the block must name its mission and does not.
+    Raises `LevelError` for an unknown mission, or if the block names none of several missions.
     """
     known, header = sentences(env), block.get("mission")
     if header is None:
@@ -105,10 +105,9 @@ def of_mission(env: Any, block: Block) -> int | None:
 
 
 def complete(env: Any, block: Block, task: int | None, grid: np.ndarray, *, begins: bool) -> Any:
-    """Return the task as an array, with its cells from the headers or the picture.
+    """Fill in the cells of a task, from the headers or the picture; return the task as an array.
 
-    begins: whether the grid is the start of an episode, so that it must have the objects of the
-        mission.
+    begins: whether the grid is the start of an episode. It must then have the mission's objects.
 
     Raises `LevelError` if the picture does not fit the task.
     """
@@ -133,7 +132,7 @@ def complete(env: Any, block: Block, task: int | None, grid: np.ndarray, *, begi
 
 
 def named_by(env: Any, task: Any) -> tuple[Any, ...]:
-    """Return the tile bytes of a mission's objects, without a target whose cell the task stores."""
+    """Return the tile bytes of a mission's objects, except a target whose cell is in the task."""
     name = next(name for name in kinds.classes(env) if name in FORMS)
     if name == "LockedRoom":
         locked, other = task & 0xFF, (task >> 8) & 0xFF
@@ -151,7 +150,7 @@ def _alike(grid: np.ndarray, tile: int) -> np.ndarray:
 
 
 def _target(block: Block, grid: np.ndarray, tile: int) -> Cell:
-    """Return the cell that the header `target` names, or else the only cell with this tile."""
+    """Return the cell in the header `target`; without this header, the only cell with this tile."""
     header = block.get("target")
     if header is not None:
         return cell(header, header.value, grid.shape)
@@ -166,9 +165,10 @@ def _target(block: Block, grid: np.ndarray, tile: int) -> Cell:
 
 
 def _memory_cell(env: Any, block: Block, grid: np.ndarray) -> Cell:
-    """Return the cell where an episode of Memory succeeds.
+    """Return the cell of success of a Memory level.
 
-    This is the cell that the header `target` names, or else the cell next to the matching object.
+    It is the cell in the header `target`; without this header, the cell next to the matching
+    object.
     """
     header = block.get("target")
     if header is not None:
@@ -216,7 +216,7 @@ def _mission_error(block: Block, message: str) -> LevelError:
 
 
 def lines(env: Any, task: Any, grid: np.ndarray) -> list[tuple[str, str]]:
-    """Return the header `balls` or `target` with the cells of a task; none if it has no cells."""
+    """Return the header `balls` or `target` with the cells of a task; [] if a task has no cells."""
     like = env.level_shape.task
     if like is None:
         return []
@@ -241,7 +241,7 @@ def raw_task(header: Header, like: Any) -> np.ndarray:
 
 
 def check_mission(block: Block, wanted: str) -> None:
-    """Raise `LevelError` if the mission in the block differs from `wanted`, its task's mission."""
+    """Raise `LevelError` if a block names a mission other than `wanted`, that of its task."""
     header = block.get("mission")
     if header is not None and " ".join(header.value.split()) != wanted:
         raise header.error(f"the line `task:` has the mission {wanted!r}; remove one of the lines")

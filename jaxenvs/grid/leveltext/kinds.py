@@ -40,9 +40,9 @@ def of(env: Any) -> tuple[Kind, ...] | None:
 
 
 def classes(env: Any) -> list[str]:
-    """Return the names of those classes in the MRO of `env` that are defined in `jaxenvs.grid`.
+    """Return the class names in the MRO of `env`: classes of `jaxenvs.grid`, and `BabyEnv`.
 
-    `BabyEnv` is included, too. Other classes are left out, because they may have the same names.
+    Classes of other modules are left out, because their names may equal keys of `KINDS`.
     """
     return [
         kind.__name__

@@ -1,8 +1,8 @@
 """Random edits of levels of MiniGrid, inside `jit`.
 
 An edit toggles a wall; moves the agent, the goal or an object; paints an object; opens, closes or
-locks a door; or adds or removes an object. An edit has no effect if no cell fits it, or if the
-mission would afterwards name an absent object.
+locks a door; or adds or removes an object. An edit is undone if the level then lacks an object of
+its mission, and does nothing if the level has no suitable cell.
 """
 
 import functools
@@ -28,12 +28,13 @@ Change = Callable[[Key, Level], Level]
 
 
 class Edits(NamedTuple):
-    """The functions that edit, complete and check the levels of an environment."""
+    """Functions for one environment: the random edits, and what follows each edit of a level."""
 
     changes: Sequence[Change]
-    # Returns a level whose dependent fields are updated, such as the cells of moving balls.
+    # Updates the fields of a level that follow from its grid, such as the cells of moving balls.
     settled: Callable[[Any], Any]
-    is_valid: Callable[[Any], Bool[Array, ""]]  # whether a level has all objects of its mission
+    # Whether a level has all objects of its mission; an edit to an invalid level is undone.
+    is_valid: Callable[[Any], Bool[Array, ""]]
 
 
 def mutate(env: Any, key: Key, level: Level, edits: int | Array) -> Level:
@@ -57,13 +58,13 @@ def edited(of: Edits, key: Key, level: Any, edits: int | Array) -> Any:
 
 
 def changes(env: Any, fixed: bool) -> list[Change]:
-    """Return the functions that edit levels of `env`, one per kind of edit.
+    """Return the random edits that suit levels of `env`, as functions of a key and a level.
 
-    fixed: whether the number of objects must stay the same.
+    fixed: whether to omit edits that paint, add or remove objects.
     """
     known = set(kinds.of(env) or kinds.KINDS["ObstructedWorld"])
     if "Memory" in kinds.classes(env):
-        known = set()  # no edit may change an object, because success depends on the objects
+        known = set()  # omit edits of objects: the cell of success depends on all objects
     found: list[Change] = [toggle_wall, move_agent]
     movable = tuple(known & {*PORTABLE, Kind.GOAL, Kind.LAVA})
     thing = [kind for kind in (Kind.KEY, Kind.BALL, Kind.BOX) if kind in known]
@@ -144,7 +145,7 @@ def turn_door(key: Key, level: Level) -> Level:
 
 
 def _settled(env: Any, level: Level) -> Level:
-    """Update the task of a level with moving balls: the cells of the balls, row by row."""
+    """Set the task of a level with moving balls to the cells of its balls, row by row."""
     if level.task is None or not level.task.ndim:
         return level
     rows, columns = jnp.nonzero(level.grid == BALL, size=level.task.shape[0], fill_value=0)

@@ -1,7 +1,7 @@
-"""Conversion between texts of MiniGrid's and BabyAI's levels and pictures of a level editor.
+"""Conversion of MiniGrid's and BabyAI's levels from texts to pictures of the editor, and back.
 
-A sign is the two characters of one cell, see `jaxenvs.levels.palette`. In an editor, the sign of a
-grey box with a key is `?` and the letter of the key's colour. In a text, the sign is `Be`, and a
+A sign is the two characters of one cell, see `jaxenvs.levels.palette`. A grey box with a key has
+the sign `?` plus the letter of the key's colour in the editor. In a text, its sign is `Be`, and a
 line `contents:` names the key.
 """
 
@@ -64,7 +64,7 @@ def _palette(known: frozenset[Kind] | None) -> Palette:
 
 
 def _under() -> dict[str, str]:
-    """Return a dict of the tiles on which the agent can stand: sign -> name in a line `under:`."""
+    """Return a dict, for the tiles under an agent, from sign to the name in a line `under:`."""
     walkable = (Kind.FLOOR, Kind.GOAL, Kind.LAVA, Kind.DOOR)
     found = {}
     for sign, code in picture.PAIRS.items():
@@ -82,8 +82,8 @@ def unpacked(env: Any, block: Block) -> Picture:
 def unpacked_with(env: Any, block: Block, fills: bool) -> Picture:
     """Convert a block to a picture with a letter for each colour; raise `LevelError` if invalid.
 
-    fills: whether to convert lines `contents:` that name a key. The box then gets the sign of a box
-        with a key, and the line is left out of the headers.
+    fills: whether to show keys in boxes in the picture. A box for which a line `contents:` names a
+        key then gets the sign of a box with this key, and the line is removed from the headers.
     """
     shape = (len(block.picture), len(block.picture[0]) // 2)
     pairs = [picture.pairs(block, number) for number in range(shape[0])]
@@ -111,7 +111,7 @@ def unpacked_with(env: Any, block: Block, fills: bool) -> Picture:
 
 
 def _exact(pair: str, is_grey: bool) -> str:
-    """Return the editor's sign for a pair of characters; its colour letter is unambiguous."""
+    """Convert a pair of a text to the editor's sign, whose letter stands for only one colour."""
     if pair in picture.AGENT or pair in picture.PLAIN:
         return pair
     code = picture.PAIRS[pair]
@@ -134,7 +134,7 @@ def packed(env: Any, found: Picture) -> tuple[Headers, list[str]]:
 
 
 def _usual(row: str) -> str:
-    """Replace the editor's colour letters in a row by minigrid's letters that are unambiguous."""
+    """Convert the editor's signs in a row to the usual pairs: `KR` for `Kr`, but `Ke` for `Ke`."""
     pairs = [row[at : at + 2] for at in range(0, len(row), 2)]
     return "".join(
         pair if pair in picture.AGENT or pair in picture.PLAIN else picture.OURS[CODES[pair]]
@@ -153,7 +153,7 @@ def sprites(env: Any, found: Picture, level: Any) -> np.ndarray:
 
 
 def missions(env: Any) -> tuple[str, ...] | None:
-    """Return the missions of all levels of `env`; None if there is only one."""
+    """Return all possible missions of `env`; None if all levels have one mission."""
     found = tuple(goals.sentences(env))
     return found if len(found) > 1 else None
 

@@ -1,7 +1,8 @@
 """Pictures of grids: two characters per cell, as `pprint_grid` of minigrid 3.2 writes them.
 
-minigrid's second letter is the first letter of the colour, so grey and green are both `G`, and an
-open door is `__` without a colour. A lower-case second letter is exact: `r g b p y`, `e` for grey.
+The second letter is the initial of the colour. minigrid writes it in upper case, so `G` is grey or
+green, and writes `__` for an open door of any colour. jaxenvs also has unambiguous lower-case
+letters: `r g b p y`, and `e` for grey.
 """
 
 from collections.abc import Iterable, Iterator
@@ -56,8 +57,8 @@ class Seen(NamedTuple):
 def read(block: Block, grey: Iterable[Cell] | None, *, strict: bool) -> Seen:
     """Parse the picture of a block; raise `LevelError` if it is invalid.
 
-    grey: cells in which the second letter `G` means grey; in all others it means green. None if the
-        text does not say: `G` then means green, with a warning (an error if `strict`).
+    grey: cells where the ambiguous letter `G` means grey; elsewhere it means green. None if the
+        text has no such list: each `G` then means green, with a warning (an error if `strict`).
     """
     rows = [pairs(block, number) for number in range(len(block.picture))]
     row, column = _agent(block, rows)
@@ -163,7 +164,7 @@ def _letters(*, minigrid: bool) -> Iterator[tuple[int, str]]:
             yield kind | colour << 4, "__" if opened else letter + upper
 
 
-# Tile byte -> pair of characters, with exact colour letters and with minigrid's.
+# Tile byte -> pair of characters: first with unambiguous letters, then as minigrid writes it.
 OURS, _MINIGRID = dict(_letters(minigrid=False)), dict(_letters(minigrid=True))
 # Name of a tile -> tile byte, for headers such as `under: open red door`.
 NAMES = {tiles.name(code): code for code in OURS if tiles.name(code)}

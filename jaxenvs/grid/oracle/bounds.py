@@ -17,7 +17,7 @@ NEVER = np.float32(np.inf)  # lower bound for a state from which success is impo
 
 
 class Level(NamedTuple):
-    """The first state of a level and its tables of distances, from which bounds are computed."""
+    """A level's first state and the distances on its map, from which lower bounds are computed."""
 
     first: Any  # first state of the level
     open: Distances  # distances if the agent can enter every cell except walls
@@ -32,7 +32,7 @@ class Level(NamedTuple):
 
 
 def level_of(env: Any, first: Any, doors: int) -> Level:
-    """Return a level, including its tables of distances, given its first state.
+    """Compute the `Level` that begins in the state `first`.
 
     doors: length of the array `Level.doors`, at least the number of locked doors.
     """
@@ -46,7 +46,7 @@ def level_of(env: Any, first: Any, doors: int) -> Level:
 
 def _walled(first: Any, doors: int) -> Level:
     """Return the result of `level_of`, except that `cells` and `apart` are None."""
-    # The agent can leave the cell where it starts, whatever is in this cell.
+    # The agent's first cell counts as free, because the agent can leave it even if it has a wall.
     starts = jnp.zeros(first.grid.shape, jnp.bool_).at[first.row, first.column].set(True)
     is_free = (first.grid != tiles.WALL) | starts
     is_locked = tiles.kind(first.grid) == Kind.LOCKED_DOOR
@@ -81,8 +81,8 @@ def _steps(
 
     unlocked: the result of `_to_unlock`; None if no level has a locked door.
 
-    If all locked doors are still locked, and every way to the cells leads through one of them, the
-    agent first has to unlock a door, and then goes on from there.
+    While all locked doors are still locked, cells behind them take longer: the bound is then the
+    steps to unlock a door, plus the steps from this door to the cells.
     """
     pose, cells = _pose(state), aim.cells.reshape(-1)
     direct = nearest(level.open.to[pose], cells, aim.slack)
@@ -96,10 +96,10 @@ def _steps(
 
 
 def _to_unlock(env: Any, level: Level, state: Any) -> Int32[Array, " doors"]:
-    """Return a lower bound on the steps until each door is unlocked; `NO_WAY` or more if never.
+    """Return for each door a lower bound on the steps to unlock it; `NO_WAY` or more if impossible.
 
-    The bound holds as long as all doors are locked: the agent gets a key of the door's colour, goes
-    to the door and unlocks it.
+    The steps are those to get a key of the door's colour, to go to the door and to unlock it. The
+    bound is valid only in states in which all doors are still locked.
     """
     assert level.locked is not None
     grid, doors = state.grid.reshape(-1), level.doors
@@ -112,10 +112,10 @@ def _to_unlock(env: Any, level: Level, state: Any) -> Int32[Array, " doors"]:
     to_key = steps(level.locked.to[_pose(state)])
     to_door = steps(level.locked.between[:, doors].T)
     fetch = to_key + to_door + 1 + in_box.astype(jnp.int32)
-    # An agent whose hands are full has to drop its object before it can pick up the key.
+    # If the agent carries another object, add one step to drop it before the key is picked up.
     fetch = jnp.where((grid == key) | in_box, fetch, NO_WAY).min(axis=1)
     fetch += (state.carried != 0).astype(jnp.int32)
-    # A box in the agent's hands has to be dropped and opened, before its key can be picked up.
+    # If the agent carries a box with the key, add three steps: drop the box, open it, take the key.
     holds_box = (state.carried == box) | ((tiles.kind(state.carried) == Kind.BOX) & is_filled)
     go = steps(level.locked.to[_pose(state), doors])
     get = jnp.where(holds_box[:, 0], jnp.minimum(fetch, go + 3), fetch)

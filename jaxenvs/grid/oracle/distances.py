@@ -15,16 +15,16 @@ AHEAD = ((0, 1), (1, 0), (0, -1), (-1, 0))  # change of (row, column), by direct
 
 
 class Distances(NamedTuple):
-    """Distances on a map, given the cells that the agent can enter.
+    """Fewest actions (turns and moves) until the agent faces a cell, on one map.
 
-    Cells have row-major indices. A pose is `cell * 4 + direction`. Distances above `MOST` are
-    stored as `MOST`. `FAR` means that the cell can never be faced.
+    Cells have row-major indices. A pose is `cell * 4 + direction`. Larger numbers than `MOST` are
+    stored as `MOST`. `FAR` means that the agent can never face the cell.
     """
 
     # Fewest actions from a pose (first axis) until the agent faces a cell (second axis).
     to: UInt8[Array, "*levels poses cells"]
-    # Fewest actions from facing one cell (first axis) until the agent faces another (second axis):
-    # the minimum of `to` over the poses in which the agent faces the former.
+    # Fewest actions from facing one cell (first axis) to facing another cell (second axis): the
+    # minimum of `to` over the poses in which the agent faces the first of the two cells.
     between: UInt8[Array, "*levels cells cells"]
 
 
@@ -41,7 +41,8 @@ def distances(is_free: Bool[Array, "height width"]) -> Distances:
         row, column = (rows + down).clip(0, height - 1), (columns + right).clip(0, width - 1)
         faced = here[row, column]
         start.append(faced[..., None] == np.arange(height * width))
-    # Mask (height, width, 4, cells): whether the agent in a cell, with a direction, faces a cell.
+    # Mask (height, width, 4, cells): whether an agent with this row, column and direction faces
+    # the cell in the last axis.
     facing = jnp.asarray(np.stack(start, 2))
     entered = is_free[:, :, None, None]
     first = jnp.where(facing & entered, jnp.uint8(0), jnp.uint8(FAR))
@@ -61,8 +62,8 @@ def distances(is_free: Bool[Array, "height width"]) -> Distances:
         return after, (after != carry[0]).any()
 
     best, _ = jax.lax.while_loop(goes_on, body, (first, jnp.bool_(True)))
-    # Minimum of `best` over the poses that face a cell: one pose in each of its four neighbours. At
-    # the edge of the map, an agent that looks outwards faces its own cell, as in `start`.
+    # Minimum of `best` over the poses that face a cell. There is one such pose in each neighbour of
+    # the cell. An agent at the edge that looks outwards faces its own cell, as in `start`.
     backward = [_ahead(best[:, :, d], -AHEAD[d][0], -AHEAD[d][1]) for d in range(4)]
     outwards = jnp.asarray(np.stack(start, 2)[rows, columns, :, here])
     backward += [jnp.where(outwards[:, :, d, None], best[:, :, d], FAR) for d in range(4)]

@@ -25,10 +25,10 @@ def first_actions(
     node_budget: largest number of states that a search of up to 64 states stores.
     batch_size: number of states that a search expands together.
 
-    An action is known if its plan is proven to be a shortest one. It is unknown if success is
-    impossible, if the budget does not suffice, or if the plan needs more than eight changed cells.
-    The time limit is ignored. Works inside `jit`. Raises `TypeError` for the environments for which
-    `solve` raises it.
+    An action is known if its plan is proven to be shortest. It is unknown if success is impossible,
+    if `node_budget` does not suffice, or if a shorter plan may exist that changes more than eight
+    cells. The time limit is ignored. Works inside `jit`. Raises `TypeError` for the same
+    environments as `solve`.
     """
     world = checked(env)
     count, short = len(states.time), SIZES[0]
@@ -37,8 +37,8 @@ def first_actions(
     rows = np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)
 
     def timeless(state: Any) -> Any:
-        # A node does not store the time, so every state of the search has the same time as the
-        # first state. The time is set to 0, because success at a late time could have no reward.
+        # The search recognises success by a positive reward, which a late success might not have.
+        # Nodes do not store the time, so setting it to 0 here sets it in all states of the search.
         return state.replace(time=jnp.zeros_like(state.time))
 
     def search(rows: Array) -> tuple[Array, Array]:

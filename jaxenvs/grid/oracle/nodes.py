@@ -1,8 +1,8 @@
 """Nodes of the search: states of a grid world, packed into a few uint32 words.
 
-A node has the agent, the progress of a BabyAI mission, and a list of the cells that differ from the
-first state of the level, with their tiles and marks. The list and the first state determine the
-state exactly. The list is sorted, so equal states are equal nodes.
+A node has the agent, the progress of a BabyAI mission, and a list of the changed cells: those that
+differ from the first state of the level, with their tiles and marks. The list is sorted, so that
+equal states have equal nodes.
 """
 
 from typing import Any, NamedTuple
@@ -18,8 +18,8 @@ NONE = np.uint32(0xFFFFFFFF)  # value of an unused entry of `Node.changed`
 # Flags in the word `agent` of a node. WON: the episode has ended with success. CUT: the list of
 # changed cells is too short for the state.
 WON, CUT = np.uint32(1 << 19), np.uint32(1 << 20)
-# Flag in the word `agent` of a node: a drop action has removed the marks that empty cells had in
-# the first state. These cells are not in the list of changed cells.
+# Flag in the word `agent` of a node: a drop action has removed the marks of all cells that are
+# empty in the first state. The flag replaces entries for these cells in the list of changed cells.
 SWEPT = np.uint32(1 << 21)
 
 
@@ -40,7 +40,7 @@ class Node(NamedTuple):
 
     @classmethod
     def of(cls, words: UInt32[Array, " words"]) -> "Node":
-        """Return the node whose property `words` has this value."""
+        """Convert an array to a node; the inverse of the property `words`."""
         return cls(words[0], words[1], words[2:])
 
 
@@ -74,7 +74,7 @@ def state_of(node: Node, first: Any) -> Any:
 
 
 def _marks(first: Any, is_swept: Bool[Array, ""]) -> UInt8[Array, "height width"]:
-    """Return the first state's `marks`; if `is_swept`, the marks of empty cells are set to 0."""
+    """Return the first state's `marks`, set to 0 in its empty cells if `is_swept`."""
     return jnp.where(is_swept & (first.grid == tiles.EMPTY), jnp.uint8(0), first.marks)
 
 
@@ -84,9 +84,10 @@ def after(
     """Return the node of `state`, and whether the node has room for all changed cells.
 
     node: the node of the state before the action.
-    front: index of the cell that was in front of the agent before the action. A step can change
-        only this cell, cells that already differed from the level, and the marks of empty cells
-        (see `SWEPT`).
+    front: index of the cell that was in front of the agent before the action.
+
+    Only `front`, the changed cells of `node` and the marks of empty cells (see `SWEPT`) can differ
+    from the first state, so no other cells are compared.
     """
     cell = (node.changed >> np.uint32(16)).astype(jnp.int32)
     is_used = (node.changed != NONE) & (cell != front)
@@ -110,8 +111,8 @@ def after(
 def most_changed(first: Any) -> int:
     """Return the largest number of cells that can ever differ from the first states of a batch.
 
-    An object that can be carried changes the cell that it leaves and the cell to which it moves; a
-    door changes its own cell.
+    Each object that can be carried changes up to two cells: its first cell and its last one. Each
+    door changes one cell.
     """
     doors = (tiles.Kind.DOOR, tiles.Kind.CLOSED_DOOR, tiles.Kind.LOCKED_DOOR)
     is_door = tiles.is_any(first.grid, *doors)

@@ -13,14 +13,14 @@ from ..env import GridEnv
 from . import bounds, nodes
 from .domain import domain
 
-LONG = 512  # largest length, in actions, of a plan that the first search can return
-# Number of changed cells that a node can store: 8 in the first search, 20 in the second. In the
-# last search, a node can store all cells that can ever change.
+LONG = 512  # length of the array of actions of a plan; a longer plan needs a second search
+# Numbers of changed cells that a node can store in the first and in the second search. A third
+# search has nodes for all cells that can ever change.
 SIZES = (8, 20)
 
 
 class Found(NamedTuple):
-    """Results of a search: arrays with one entry per level of the batch."""
+    """Results of the searches of a batch of levels; each array has one entry per level."""
 
     solved: np.ndarray
     cut: np.ndarray  # bool: whether the search ended at a state with too many changed cells
@@ -36,9 +36,9 @@ class Found(NamedTuple):
         return self.proven | self.unsolvable
 
     def updated(self, rows: np.ndarray, other: "Found") -> "Found":
-        """Return the results, but take those of the levels in the mask `rows` from `other`.
+        """Return these results, with the levels in the mask `rows` replaced by those of `other`.
 
-        `other` is a later search of the batch. The larger lower bound of both searches is kept.
+        `other` has the results of a later search. A level keeps the larger of its lower bounds.
         """
         width = max(self.actions.shape[1], other.actions.shape[1])
         old, new = (
@@ -54,7 +54,7 @@ def _padded(actions: np.ndarray, width: int) -> np.ndarray:
 
 
 class Searcher(NamedTuple):
-    """Exact searches of batches of levels; a mask selects the levels that a search must solve."""
+    """Settings of exact searches, and the method `answers`, which searches a batch of levels."""
 
     env: GridEnv
     doors: int  # length to which the array of locked doors is padded
@@ -65,9 +65,9 @@ class Searcher(NamedTuple):
     def answers(self, first: Any, left: np.ndarray) -> Found:
         """Search the levels of the mask `left`, which begin in the states `first`.
 
-        The levels share the node budget. As long as a search solves some levels but not all, the
-        unsolved levels are searched again with the whole budget. Results of levels outside the
-        mask have no meaning.
+        All levels of a search share the node budget. The unsolved levels are searched again, with
+        the whole budget, until all are solved or a search solves none. Results outside the mask
+        have no meaning.
         """
         tables = _tables(self.env, self.doors)(first)
         found = self._once(tables, left)
@@ -76,7 +76,7 @@ class Searcher(NamedTuple):
         return found
 
     def _once(self, tables: bounds.Level, left: np.ndarray) -> Found:
-        """Search with nodes for few changed cells; repeat with larger nodes where necessary."""
+        """Search with small nodes; repeat for levels whose states have too many changed cells."""
         found = None
         for size in (*(size for size in SIZES if size < self.most), self.most):
             is_short = size < self.most

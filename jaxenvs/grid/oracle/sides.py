@@ -1,9 +1,8 @@
 """Proof of an optimum by two bounds, for levels with many objects irrelevant to the mission.
 
-The level without its irrelevant objects gives a lower bound on the steps: every plan of the level
-has a counterpart there that is not longer. The level with walls in place of these objects gives an
-upper bound: a plan found there also succeeds in the level. If both bounds agree, the optimum is
-proven.
+Removing the irrelevant objects from a level makes it easier: its optimum is then a lower bound on
+the steps. Replacing these objects by walls makes the level harder: its optimum is then an upper
+bound. If both bounds are equal, they are the level's optimum.
 """
 
 import functools
@@ -21,7 +20,7 @@ from .searching import Found, Searcher
 
 
 def prove(searcher: Searcher, first: Any, found: Found) -> Found:
-    """Return the results `found`, with tighter bounds or proofs for levels that lack a proof."""
+    """Return the results `found`, with better bounds or proofs for levels that lack a proof."""
     things = jax.device_get(_irrelevant(searcher.env)(first))
     left = ~found.closed & things.any(axis=(1, 2))
     if not left.any():
@@ -49,10 +48,10 @@ def _with(first: Any, things: np.ndarray, tile: int) -> Any:
 
 
 def irrelevant(env: GridEnv, state: Any) -> Bool[Array, "height width"]:
-    """Return a mask of the cells whose object no plan needs: it can only block the agent's way.
+    """Return a mask of the cells with an irrelevant object, one that can only block the agent.
 
-    An object is relevant if an aim of the mission names its cell, or if it is a key of a locked
-    door, or a box with such a key. An object in the agent's cell also counts as relevant.
+    The relevant objects are: objects in a cell of an aim, keys that fit a locked door, boxes with
+    such a key, and an object in the agent's cell.
     """
     grid = state.grid
     named = functools.reduce(jnp.logical_or, [aim.cells for aim in env.aims(state) or ()])

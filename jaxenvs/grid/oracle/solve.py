@@ -1,7 +1,7 @@
 """Exact solutions of levels: the fewest steps to success, with a plan and a proof.
 
-The search is A* over the states of the environment. The search calls the environment's own step
-function, so both have the same rules. One compiled program solves a batch of levels.
+The search is A* over the states of the environment, with the environment's own step function. One
+compiled program solves a batch of levels.
 """
 
 import dataclasses
@@ -64,9 +64,9 @@ TAKES_STATES = True  # whether `solve_levels` accepts states as well as levels
 
 
 def check(env: Env) -> None:
-    """Raise `TypeError` unless `env` is a Grid or BabyAI environment that can have optimal plans.
+    """Raise `TypeError` unless `env` is a Grid or BabyAI environment with optimal plans.
 
-    No plan is optimal if steps are random, or if there is no mission.
+    Environments with random steps or without a mission have no optimal plans.
     """
     checked(env)
 
@@ -76,7 +76,7 @@ def _rows(levels: Any, rows: np.ndarray) -> Any:
 
 
 def checked(env: Env) -> GridEnv:
-    """Return the environment without wrappers; raise `TypeError` where `check` does."""
+    """Check an environment as `check` does, and return it without its wrappers."""
     world = getattr(env, "unwrapped", env)
     if not isinstance(world, GridEnv):
         raise TypeError(
@@ -93,7 +93,7 @@ def checked(env: Env) -> GridEnv:
 def _solve_together(
     env: GridEnv, levels: Any, node_budget: int, batch_size: int, shared: bool
 ) -> list[Solution]:
-    """Solve levels in one search; for those without a proof, search again by `sides.prove`."""
+    """Solve levels in one search; then try to prove the unproven results with `sides.prove`."""
     first, clocks = _starts(env, levels)
     env = _searched(env)
     kinds = first.grid & jnp.uint8(15)
@@ -109,9 +109,9 @@ def _solve_together(
 
 
 def _starts(env: GridEnv, levels: Any) -> tuple[Any, np.ndarray]:
-    """Return the first states of the searches, and an array (states, 2) of (time, time limit).
+    """Return the first states of the searches, and their (time, time limit), int (states, 2).
 
-    The returned states have time 0; the array has their original times.
+    The array has the original times; in the returned states, the time is set to 0.
     """
     if not isinstance(levels, GridState):
         levels = _first_states(env)(levels)
@@ -122,18 +122,19 @@ def _starts(env: GridEnv, levels: Any) -> tuple[Any, np.ndarray]:
 
 
 def _searched(env: GridEnv) -> GridEnv:
-    """Return the environment with its default time limit, so that compiled programs are shared.
+    """Return the environment with its default time limit.
 
-    No search reads the time limit, so levels with different limits can use one program.
+    Environments that differ only in the limit then share one compiled program. This is correct,
+    because searches ignore the limit.
     """
     given = tuple(pair for pair in env.given_params if pair[0] != param_values.LIMIT)
     return dataclasses.replace(env, **{param_values.FIELD: given})
 
 
 def _solution(found: Found, row: int, time: int, limit: int) -> Solution:
-    """Return the solution of a level, given the results of a search of a batch with this level.
+    """Convert one level's entries in the results of a search to a `Solution`.
 
-    row: index of the level in the batch.
+    row: index of the level in the results.
     time: number of steps taken before the search.
     limit: time limit of the episode, in steps.
     """

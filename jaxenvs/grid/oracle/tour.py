@@ -1,8 +1,8 @@
 """Lower bound on the steps of missions with several aims, from the shortest tour of their cells.
 
-The agent has to face a cell of each aim. The turns and moves between these cells are at least the
-length of the shortest tour. Actions such as a pick-up come in addition. One action can serve
-several aims, so each kind of action counts only once.
+The agent has to face a cell of each aim. It therefore needs at least the turns and moves of the
+shortest tour of these cells, plus other actions such as a pick-up. One action can serve several
+aims, so the bound counts each kind of action once.
 """
 
 import itertools
@@ -17,17 +17,17 @@ from ..aims import Aim
 from ..state import Action
 from .distances import NO_WAY, Distances, nearest
 
-# With up to `MOST` aims, a search compares tours over all aims. With more aims, it compares tours
-# over each subset of `SOME` aims.
+# With up to `MOST` aims, the bound uses the shortest tour of all aims. With more aims, it uses the
+# shortest tours of the subsets of `SOME` aims.
 MOST, SOME = 4, 3
 MOVED = 1 << Action.PICKUP | 1 << Action.DROP  # actions that move an object, as a bit mask
 TWICE = 2  # number of further actions if the agent also has to move a second object
 
 
 def between(cells: Bool[Array, "aims cells"], open: Distances) -> Int32[Array, "aims aims"]:
-    """Return the fewest turns and moves from facing a cell of one aim to facing a cell of another.
+    """Return the distances between aims: entry [i, j] is that from aim i to aim j.
 
-    The entry [i, j] of the result is for the aims i and j.
+    It is the fewest turns and moves from facing a cell of aim i to facing a cell of aim j.
     """
     to_aim = jax.vmap(lambda mask: nearest(open.between, mask))(cells)  # shape (aims, cells)
     fewest = jnp.where(cells[:, None, :], to_aim[None], NO_WAY).min(axis=-1)
@@ -49,7 +49,7 @@ def bound(
     """
     active = jnp.stack([jnp.asarray(aim.active) for aim in aims])
     acts = _union(aims, active)
-    # `apart` was computed for the first state, so it is valid only for aims without new cells.
+    # Leave out aims whose objects have moved to new cells: `apart` is for the first state.
     cells = jnp.stack([aim.cells.reshape(-1) for aim in aims])
     stays = ~(cells & ~first).any(axis=1)
     no_slack = np.array([aim.slack == 0 for aim in aims])
@@ -58,8 +58,8 @@ def bound(
     order = (after[:, None] >> np.arange(len(aims), dtype=np.int32)) & 1 != 0
     free = _shortest(start, apart, goes, jnp.zeros_like(order))
     tied = _shortest(start, apart, goes, order)
-    # The agent can ignore the order of two aims only if it moves an object of the later aim. The
-    # bound for this case is the shortest tour without an order, plus the actions of the move.
+    # A plan may break the order of the aims if it moves an object of a later aim. For such plans
+    # the bound is the shortest tour in any order, plus the actions that move the object.
     twice = jnp.stack([jnp.asarray(aim.twice) for aim in aims]) & (after != 0) & goes
     plain = (after != 0) & goes & ~twice
     moved = jnp.where(plain.any(), _count(acts | MOVED), _count(acts) + TWICE)
@@ -86,14 +86,14 @@ def _shortest(
 
     order: entry [i, j] is True if aim i must come after aim j.
 
-    With more than `MOST` aims, the result is a lower bound: the maximum, over all subsets of `SOME`
-    aims, of the length of the subset's shortest tour.
+    The result is exact for up to `MOST` aims. With more aims, it is a lower bound: the longest of
+    the shortest tours of all subsets of `SOME` aims.
     """
     count = len(start)
     size = count if count <= MOST else SOME
     groups = itertools.combinations(range(count), size)
     tours = np.array([list(itertools.permutations(group)) for group in groups])
-    # Aims that `goes` does not select come last in each tour and cost nothing.
+    # Put the aims that `goes` does not select at the end of each tour, where they cost nothing.
     order = (order & goes[None, :] & goes[:, None]) | (goes[None, :] & ~goes[:, None])
     apart = jnp.where(goes[None, :], apart, 0)
     length = jnp.where(goes, start, 0)[tours[..., 0]]
