@@ -17,10 +17,10 @@ from .tiles import Kind
 class Aim(NamedTuple):
     """A necessary condition of success: at some time the agent faces one of `cells`."""
 
-    # Mask of the cells that now contain the aim's objects. The agent must face an object's cell
-    # before it can move the object.
+    # Mask of the cells of which the agent must face one, such as the current cells of the objects
+    # that it must pick up.
     cells: Bool[Array, "height width"]
-    actions: ArrayLike  # least number of actions until success after facing a cell
+    actions: ArrayLike  # least number of actions from facing a cell of the aim to success
     # False if the condition no longer applies, for example because the agent carries the object.
     active: ArrayLike = True
     # Number of turns to subtract from the bound. The number is positive if the agent must only
@@ -29,12 +29,11 @@ class Aim(NamedTuple):
     # Bit mask of the actions that every successful plan contains, such as bit `Action.PICKUP` for a
     # pick-up.
     acts: ArrayLike = 0
-    # Bit mask of the aims that come before this aim: bit i is aim i. The agent must face a cell of
-    # each of those aims before it faces a cell of this aim. Exception: a plan that moves an object
-    # of this aim to another cell.
+    # Bit mask of the earlier aims: if bit i is set, the agent must face a cell of aim i before it
+    # faces a cell of this aim. A plan that moves an object of this aim to another cell is exempt.
     after: ArrayLike = 0
-    # Whether the drop in `acts` is needed for an object of another aim. Moving an object of this
-    # aim, too, then takes two more actions: a pick-up and a second drop.
+    # Whether `acts` has a drop that is needed for an object of another aim. A plan that moves an
+    # object of this aim, too, then needs two more actions: a pick-up and a second drop.
     twice: ArrayLike = False
 
 

@@ -30,9 +30,10 @@ Wave = tuple[UInt32[Array, "rows columns"], ...]
 
 
 class Rule(NamedTuple):
-    """Two sets of patterns: those of `here` fit in a cell whose neighbour has one of `there`.
+    """Rule for neighbouring cells: patterns `here` fit if the neighbour has a pattern of `there`.
 
-    A set is a tuple of uint32 words with one bit per pattern, as in a `Wave`.
+    Both fields are sets of patterns: tuples of uint32 words with one bit per pattern, as in a
+    `Wave`.
     """
 
     there: tuple[int, ...]
@@ -64,8 +65,8 @@ def rules(own: np.ndarray, facing: np.ndarray) -> tuple[Rule, ...]:
 
     Patterns of neighbouring cells overlap and must have equal pixels in the overlap.
 
-    own: each pattern's overlap with the neighbour at this side.
-    facing: each pattern's overlap if the pattern itself is in the neighbouring cell.
+    own: for each pattern, its pixels in the overlap with the neighbour at this side.
+    facing: for each pattern, its pixels in the overlap if the pattern is in the neighbouring cell.
     """
     own, facing = own.reshape(len(own), -1), facing.reshape(len(facing), -1)
     strips = np.unique(own, axis=0)
@@ -127,17 +128,17 @@ def counted(wave: Wave) -> Int32[Array, "rows columns"]:
 
 
 def priorities(wave: Wave, rank: Int32[Array, "rows columns"]) -> Int32[Array, "rows columns"]:
-    """Return the priority of each cell; the cell with the smallest number is reduced next.
+    """Return the priority of each cell, int32; the cell with the smallest value is reduced next.
 
-    The priority is ordered by the number of possible patterns, then by `rank`. It is `NOWHERE` for
-    a cell with at most one possible pattern.
+    Cells are ordered by the number of their possible patterns, then by `rank`. The priority is
+    `NOWHERE` for a cell with at most one possible pattern.
     """
     count = counted(wave)
     return jnp.where(count > 1, (count << RANK_BITS) + rank, NOWHERE)
 
 
 def drawn(book: Catalogue, possible: list[Array], word: UInt32[Array, ""]) -> list[Array]:
-    """Draw one of a cell's possible patterns by weight; return the set of only this pattern.
+    """Draw one of a cell's possible patterns by weight; return it as a set with one pattern.
 
     possible: the words of the cell's set of patterns.
     word: a random uint32.
@@ -163,8 +164,8 @@ class Progress(NamedTuple):
 def collapsed(book: Catalogue, rank: Int32[Array, "rows columns"], key: Key) -> Progress:
     """Reduce every cell to one pattern, in up to `ATTEMPTS` attempts.
 
-    `rank` is the random order of cells with equally many possible patterns, the same in all
-    attempts.
+    `rank` is a random order of all cells, the same in all attempts. It decides between cells with
+    equally many possible patterns.
     """
     full = tuple(jnp.full(rank.shape, word, jnp.uint32) for word in book.everything)
     start = Progress(full, jnp.int32(0), jnp.int32(0), jnp.zeros((), jnp.bool_))
@@ -178,11 +179,11 @@ def collapsed(book: Catalogue, rank: Int32[Array, "rows columns"], key: Key) -> 
 def _advanced(
     book: Catalogue, rank: Int32[Array, "rows columns"], key: Key, at: Progress
 ) -> Progress:
-    """Sweep once, and if the sweep removes nothing, also draw the pattern of the next cell.
+    """Sweep once; if the sweep removes no pattern, reduce the next cell to one random pattern.
 
-    The caller loops over sweeps. Under `vmap`, the levels of a batch therefore wait for each other
-    only at the end. Two nested loops, over cells and over sweeps, would make them wait at each
-    cell.
+    If a cell has no possible pattern, start a new attempt. One loop over sweeps makes a whole
+    level. Under `vmap`, the levels of a batch therefore wait for each other only at the end of the
+    loop; with an inner loop for each cell, they would wait at every cell.
     """
     wave = swept(book, at.wave)
     stable = jnp.array([(a == b).all() for a, b in zip(wave, at.wave, strict=True)]).all()

@@ -100,10 +100,10 @@ class Crossing(SquareGridEnv):
 def _band(
     chosen: Bool[Array, " places"], places: np.ndarray, number: Int32[Array, " steps"], size: int
 ) -> tuple[Int32[Array, " steps"], Int32[Array, " steps"]]:
-    """Return the positions of the two rivers at the sides of each band in `number`.
+    """Return for each band in `number` the positions of the rivers before and after the band.
 
-    A band is the space between two successive rivers, or between a river and the border. `number`
-    has the indices of bands, from 0. A border counts as a river.
+    A band is the strip between two successive rivers, or between a river and the border. `number`
+    has indices of bands, counted from 0. The borders count as rivers at 0 and `size` - 1.
     """
     # Rank (1, 2, ...) of the river at each chosen position.
     order = jnp.cumsum(chosen, dtype=jnp.int32)

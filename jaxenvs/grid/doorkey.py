@@ -29,8 +29,8 @@ class DoorKey(SquareGridEnv):
     steps_per_cell: ClassVar[int] = 10
     min_size: ClassVar[int] = 5
     mission: ClassVar[str] = "use the key to open the door and then get to the goal"
-    # The grid determines the state. A key that is not on the grid is carried by the agent. An agent
-    # in the wall's column hides the door, but it can only stand there if the door is open.
+    # The grid determines the state. If the grid shows no key, the agent carries the key. If the
+    # grid shows no door, the agent stands in the cell of the door, which must be open.
     full_shows_all: ClassVar[bool] = True
 
     def generate(self, key: Key) -> Level:

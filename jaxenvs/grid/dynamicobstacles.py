@@ -44,7 +44,8 @@ class DynamicObstacles(SquareGridEnv):
 
     Before each action the balls move one after another, each to a free cell among the eight around
     it. Walking forward is a collision if a ball or a wall was ahead of the agent before the balls
-    moved. A ball that moved ahead of the agent in this step only blocks the way.
+    moved. If a ball moves into an empty cell ahead in the same step, the agent stays where it is,
+    without a collision.
 
     Actions: 0 turn left, 1 turn right, 2 forward.
     Reward: 1 - 0.9 * steps / max_steps on the goal, -1 for a collision.
@@ -119,8 +120,8 @@ class DynamicObstacles(SquareGridEnv):
         d_row, d_column = direction_vector(state.direction)
         ahead = state.grid[state.row + d_row, state.column + d_column]
         collides = (action == Action.FORWARD) & (ahead != tiles.EMPTY) & (ahead != tiles.GOAL)
-        # The barrier makes XLA read the cell ahead before it writes the balls into the grid.
-        # Otherwise XLA would have to copy the old grid to read the cell later.
+        # The barrier makes XLA read the cell ahead of the agent before it writes the balls into the
+        # grid. Otherwise XLA would have to keep a copy of the old grid.
         collides, cells, grid = jax.lax.optimization_barrier((collides, cells, state.grid))
         old, new = (
             tasks.part(balls, 0) * self.size + tasks.part(balls, 1) for balls in (state.task, cells)
@@ -173,10 +174,10 @@ def _with_balls(
         return flat
 
     def scatter(flat: Array, old: Array, new: Array) -> Array:
-        """Write the old and the new cells by one scatter, which is one GPU kernel.
+        """Empty the cells `old` and write balls to the cells `new`, by one scatter.
 
-        If one ball leaves a cell that another ball enters, both entries of the scatter for this
-        cell write a ball, so their order does not matter.
+        If a cell is in both `old` and `new`, both of its entries write a ball, so their order does
+        not matter.
         """
         taken = (old[:, None] == new[None, :]).any(axis=1)
         left = jnp.where(taken, BALL, jnp.uint8(tiles.EMPTY))
@@ -208,19 +209,20 @@ def _bare_around(
 
 
 def _bit(rows: Int32[Array, "*n"], columns: Int32[Array, "*n"]) -> Int32[Array, "*n"]:
-    """Return the bit of a cell in the bit masks of a ball's 3x3 neighbourhood; 0 if outside.
+    """Return the bit that stands for a cell in the bit masks of a ball's 3x3 neighbourhood.
 
-    The cell is `rows` rows below and `columns` columns right of the ball.
+    The cell is `rows` rows below and `columns` columns right of the ball. The result is 0 if the
+    cell is outside the neighbourhood.
     """
     inside = (jnp.abs(rows) <= 1) & (jnp.abs(columns) <= 1)
     return jnp.where(inside, jnp.int32(1) << (3 * rows + columns + 4).clip(0, 8), 0)
 
 
 def _bit_of(bits: Int32[Array, ""], number: Int32[Array, ""]) -> Int32[Array, ""]:
-    """Clear all 1-bits of `bits` except the one with index `number`, and return the result.
+    """Return the value of 1-bit `number` of `bits`: for example, 4 for number 1 and bits 0b101.
 
-    The 1-bits are counted from 0, lowest first. The result is 0 if there is no such bit. `bits` has
-    at most eight 1-bits.
+    The 1-bits are counted from 0, starting with the lowest. The result is 0 if `bits` has too few
+    1-bits. `bits` has at most eight 1-bits.
     """
     for i in range(7):
         bits = jnp.where(number > i, bits & (bits - 1), bits)

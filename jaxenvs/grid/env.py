@@ -39,8 +39,9 @@ Verdict = tuple[Bool[Array, ""], Bool[Array, ""]]
 class GridEnv(GridWorld):
     """Base class of MiniGrid's levels; a subclass adds `generate`, a size and perhaps `judge`.
 
-    Only the observation `dict` has the mission. It is the default of a class if only the mission
-    tells the target, such as the door to go to, so that the registered ids can be solved.
+    Only the observation `dict` contains the mission. It is the default of classes whose target only
+    the mission names, such as the door to go to: without the mission, an agent could not solve
+    them.
 
     Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
     Observation (field `obs`): `image` uint8 (view_size, view_size, 3), MiniGrid's triples (object,
@@ -64,8 +65,9 @@ class GridEnv(GridWorld):
     mission: ClassVar[str] = ""
     mission_length: ClassVar[int] = 16  # length of the array of word ids in the observation
     word_count: ClassVar[int] = missions.FIRST_WORDS  # number of word ids in the observation space
-    # Whether the observation `full` determines the state. `full` lacks the carried object, the tile
-    # below the agent, the contents of boxes and the mission. All four must follow from the grid.
+    # Whether the observation `full` determines the state. `full` does not contain the carried
+    # object, the tile below the agent, the contents of boxes or the mission, so all four must
+    # follow from the grid.
     full_shows_all: ClassVar[bool] = False
     # Whether levels have only walls, lava and goals, and the agent must walk onto a goal. A flood
     # fill then finds the shortest plan.
@@ -98,7 +100,7 @@ class GridEnv(GridWorld):
 
     @abstractmethod
     def generate(self, key: Key) -> Level:
-        """Draw a level from MiniGrid's distribution, once and without a rejection loop.
+        """Draw a level once, from MiniGrid's distribution; do not loop until a level is accepted.
 
         A class that has to reject some levels sets `Level.accepted` to False for them; the caller
         then draws again.
@@ -123,9 +125,9 @@ class GridEnv(GridWorld):
         return (Aim(state.grid == tiles.GOAL, 1),)
 
     def contents(self, state: GridState) -> UInt8[ArrayLike, ""]:
-        """Return the tile that an opened box turns into, if the box is of kind `BOX`.
+        """Return the tile that replaces a box of kind `BOX` when the agent opens the box.
 
-        A box of kind `KEY_BOX` turns into its key instead.
+        A box of kind `KEY_BOX` is replaced by its key instead.
         """
         return EMPTY
 

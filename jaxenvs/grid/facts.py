@@ -91,7 +91,7 @@ def texts(env: "GridEnv", inputs: dict[str, np.ndarray], detail: str) -> list[st
     """Describe observations in words; add a drawing made of characters if `detail` is "full".
 
     A text names the mission, the carried object and the objects in sight. The drawing shows the
-    whole grid if the observation does, else the agent's view.
+    whole grid if the observation shows the whole grid, else the agent's view.
     """
     told = told_of(env, inputs, is_drawn=detail == "full")
     if detail == "full":
@@ -106,7 +106,7 @@ class Told(NamedTuple):
     carried: str
     faces: str  # sentence about the agent's direction; "" if it is not observed
     things: list[Thing]  # objects in sight
-    ahead: str  # sentence about the first tile in each direction
+    ahead: str  # sentence about the first obstacle or object in each direction
     drawing: str
 
     def lines(self) -> list[str]:
@@ -121,7 +121,7 @@ class Told(NamedTuple):
 
 
 def told_of(env: "GridEnv", inputs: dict[str, np.ndarray], is_drawn: bool = True) -> list[Told]:
-    """Return one `Told` per state of a batch; its drawing is "" unless `is_drawn`."""
+    """Return the text of each state of a batch as a `Told`; its drawing is "" unless `is_drawn`."""
     count = len(inputs["cells"])
     told: list[Any] = [None] * count
     whole = _is_whole(env)

@@ -19,7 +19,8 @@ def steps_to_goal(
     """Return the smallest number of actions with which the agent walks onto a goal.
 
     The result is `NO_WAY` if no plan exists. `pose` is (row, column, direction). The border of the
-    map must be wall. Objects and closed doors count as walls, so the map should have none.
+    map must be wall. Objects and closed doors count as walls; the result is meant for maps without
+    objects and closed doors.
     """
     row, column, direction = (pose[i].astype(jnp.int32) for i in range(3))
     begins = jnp.zeros(grid.shape, jnp.bool_).at[row, column].set(True)
@@ -44,10 +45,10 @@ def steps_to_goal(
 
 
 def _ahead(values: Array, direction: int) -> Array:
-    """Return for each cell the value of the next cell in `direction`.
+    """Return for each cell the value of its neighbour in `direction`.
 
-    A cell at the edge gets the value from the opposite edge. Only border cells are affected, and
-    the agent cannot enter these walls.
+    A cell at the edge gets the value from the opposite edge. This value has no effect, because edge
+    cells are walls, which the agent cannot enter.
     """
     down, right = AHEAD[direction]
     return jnp.roll(values, (-down, -right), (0, 1))

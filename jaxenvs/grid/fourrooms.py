@@ -55,9 +55,10 @@ class FourRooms(FixedGridEnv):
 def _free_cell(
     index: Int32[Array, ""], gaps: Int32[Array, "2 4"]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Return (row, column) of free cell `index`: first the cells of the four rooms, then the gaps.
+    """Return (row, column) of the free cell with this index.
 
-    The cells are numbered room by room, and row by row within a room.
+    The cells of the four rooms have the first indices, room by room, and row by row within a room.
+    The four gaps have the last indices.
     """
     in_room = index < ROOM_CELLS
     number, cell = index // SIDE**2, index % SIDE**2

@@ -37,7 +37,7 @@ class LockedRoom(FixedGridEnv):
     mission_length: ClassVar[int] = 18
 
     def generate(self, key: Key) -> Level:
-        """Draw which rooms have the goal and the key, the colours of the doors, and the agent.
+        """Draw the rooms of the goal and of the key, the door colours and the agent's pose.
 
         The level's task has two door colours: the colour of the locked door, then the colour of the
         door to the room with the key.

@@ -25,7 +25,7 @@ SIZE = 25
 # A side has 4 bits in `Room.packed`, so 15 is the largest possible value.
 SMALLEST, LARGEST = 4, 15
 TRIES = 8  # number of random rooms that are tried as the next room of a chain
-WORDS = 2  # number of random uint32 to draw one room: the first, or a try for a later one
+WORDS = 2  # number of random uint32 from which one room is drawn
 CHAINS = 8  # number of chains drawn in parallel for a level
 RIGHT, BELOW, LEFT, ABOVE = range(4)  # indices of the four walls of a room
 
@@ -72,9 +72,9 @@ class Room(NamedTuple):
         return inside & (self.column >= 0) & (self.column + self.width <= SIZE)
 
     def clear_of(self, earlier: "Room") -> Bool[Array, "*tries"]:
-        """Return whether this room and `earlier`, a room that was placed before it, do not overlap.
+        """Return whether this room does not overlap `earlier`, a room that was placed before it.
 
-        As in MiniGrid, the test takes this room as one cell wider and one cell higher than it is.
+        As in MiniGrid, the test adds one row and one column to this room.
         """
         beside = self.column + self.width < earlier.column
         beside = beside | (earlier.column + earlier.width <= self.column)
@@ -100,10 +100,10 @@ class MultiRoom(FixedGridEnv):
     steps.
 
     Resets: a chain is complete with probability 0.87 (`N2-S4`), 0.51 (`N4-S5-v0`), 0.67 (`v1`) or
-    0.22 (`N6`), measured over 100,000 chains. Incomplete chains are drawn again in a loop. The
-    default reset source is therefore `exact` on every device: it loops only over environments that
-    are done, not until every environment has an accepted level. `pool` has no loop, but repeats
-    levels.
+    0.22 (`N6`), measured over 100,000 chains. If all chains of a level are incomplete, the level is
+    drawn again in a loop. The default reset source is `exact` on every device: its loop ends as
+    soon as the environments that are done have a level, and does not wait for the others. `pool`
+    has no loop, but repeats levels.
     """
 
     rooms: int = 6  # number of rooms in the chain
@@ -163,12 +163,12 @@ class MultiRoom(FixedGridEnv):
     def _next(self, rooms: list[Room], word: UInt32[Array, "tries words"]) -> Int32[Array, ""]:
         """Draw the next room of a chain, and return it packed (see `Room.packed`); -1 if none fits.
 
-        `TRIES` rooms are drawn in parallel. The result is the first of them that lies inside the
-        grid and overlaps no earlier room; the bits above the packed room have no meaning.
+        `TRIES` rooms are drawn in parallel. The first room that lies inside the grid and overlaps
+        no earlier room is returned. The bits above the packed room have no meaning.
         """
         last, sizes = rooms[-1], self.max_room_size - SMALLEST + 1
         wall, height, width = digits(word[:, 0], 3, sizes, sizes)
-        # Any wall except the wall with the entrance.
+        # Convert the random number 0, 1 or 2 to one of the three walls without the entrance.
         wall = wall + (wall >= last.entry).astype(jnp.int32)
         height, width = SMALLEST + height, SMALLEST + width
         sideways = (wall == RIGHT) | (wall == LEFT)

@@ -120,11 +120,11 @@ _ONE = {"quarters": 1, "rooms_visited": 4, "starts_outside": True}
 class ObstructedMaze(ObstructedWorld):
     """Pick up the blue ball, which is in one of the four corners of nine rooms.
 
-    Each of the four rooms beside the middle room has two locked doors, to the two corner rooms next
-    to it. Such a room with its doors is a quarter of the maze.
+    The middle room has four neighbours. Each neighbour has two locked doors, which lead to the two
+    corner rooms next to it. A quarter of the maze is one neighbour with its doors.
 
     Some mazes of version 0 have no solution: a green ball in front of a door may overwrite a key or
-    a box. With `keys_last`, keys are placed after balls, which prevents this.
+    a box. With `keys_last`, keys are placed after balls, so that no key is lost.
 
     Reward: 1 - 0.9 * steps / max_steps for the blue ball. Episode ends: with the ball in the
     agent's hands, or after 4 * room_size**2 * rooms_visited steps.

@@ -168,17 +168,18 @@ class Plan:
         """Add unlocked doors to random edges until all rooms are connected.
 
         MiniGrid adds doors one by one, in random order. Here doors with the same distribution are
-        drawn without a loop: each edge gets a random cost, and a door if its cost is at most a
-        threshold, the smallest one that connects all rooms. No new door has the colour `avoid`;
-        None or 6 allows every colour.
+        drawn without a loop. Each edge gets a random cost. An edge gets a door if its cost is at
+        most a threshold: the smallest threshold that connects all rooms. No new door has the colour
+        `avoid`; None or 6 allows every colour.
         """
         a, b = self._geometry.rooms.T
         count = len(a)
         allowed = ~self.joined & ~self.locked[a] & ~self.locked[b]
         word = jnp.clip(self.words(count), jnp.uint32(1), jnp.uint32(NEVER - 1))
         cost = jnp.where(self.joined, jnp.uint32(0), jnp.where(allowed, word, NEVER))
-        # Smallest threshold that connects each pair of rooms, by the Floyd-Warshall algorithm: the
-        # cost of a path is the largest cost of its edges, and the cheapest path counts.
+        # Compute for each two rooms the smallest threshold that connects them, by the
+        # Floyd-Warshall algorithm. It is the smallest cost of a path, and the cost of a path is its
+        # largest edge cost.
         apart = jnp.append(cost, NEVER)[self._geometry.edge_between]
         apart = jnp.where(np.eye(self.num_rooms, dtype=bool), jnp.uint32(0), apart)
         for via in range(self.num_rooms):
@@ -300,7 +301,7 @@ class Plan:
     def place_agent(
         self, room: ArrayLike | None = None, *, avoid_room: ArrayLike | None = None
     ) -> None:
-        """Place the agent on a free cell of a room, facing a free cell or a wall.
+        """Place the agent on a free cell of a room, with a free cell or a wall in front of it.
 
         room: index of the room; None draws a room other than `avoid_room`.
         """
@@ -323,7 +324,7 @@ class Plan:
     # Methods that query the level.
 
     def all_objects(self) -> Thing:
-        """Return all objects, then the door of each edge (pair of rooms); tile 0 if it has none."""
+        """Return all objects, then the door of each edge (pair of rooms), with tile 0 for none."""
         doors = Thing(self.doors, jnp.asarray(self.door_rows), jnp.asarray(self.door_columns))
         parts = [*self.objects, doors]
         return Thing(

@@ -63,8 +63,8 @@ class RedBlueDoors(SquareGridEnv):
     def aims(self, state: GridState) -> tuple[Aim, ...]:
         """Return the necessary conditions of success: to open the red door and the blue door.
 
-        The aim for the blue door includes an open door, with which a handmade level may start. The
-        agent then has to close this door and open it again.
+        A handmade level may start with an open blue door. The agent must then face this door too,
+        to close it and open it again.
         """
         left = np.arange(state.grid.shape[1]) == self.size // 2
         is_red = (state.grid == SHUT_RED) | (state.grid == LOCKED_RED)

@@ -39,7 +39,7 @@ class Level(AgentLevel):
         return self.replace(pose=Level.of(self.grid, row, column, direction).pose)
 
     def facing(self, *codes: ArrayLike) -> Any:
-        """Return this level with the agent at (1, 1), facing right, and `codes` ahead of it."""
+        """Return this level with the agent at (1, 1), facing right, and tiles `codes` ahead."""
         grid = jnp.asarray(self.grid).at[1, 1].set(tiles.EMPTY)
         for column, code in enumerate(codes, start=2):
             grid = grid.at[1, column].set(jnp.asarray(code).astype(jnp.uint8))

@@ -31,7 +31,7 @@ def tile(task: Int32[Array, ""], number: int) -> UInt8[Array, ""]:
 def offset(
     row: Int32[Array, ""], column: Int32[Array, ""], task: Int32[Array, ""]
 ) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Return the distances, in rows and in columns, between a cell and the task's cell.
+    """Return the distances, in rows and in columns, from (`row`, `column`) to the task's cell.
 
     Bytes 0 and 1 of the task are the row and the column of the task's cell.
     """

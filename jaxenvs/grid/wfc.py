@@ -129,7 +129,7 @@ def catalogue(preset: str) -> Catalogue:
 
 
 def _windows(pixels: np.ndarray, width: int) -> np.ndarray:
-    """Return every square of `width` * `width` pixels, flat; squares wrap around at the edges."""
+    """Return all squares of `width` x `width` pixels, each flattened; edges wrap around."""
     padded = np.pad(pixels, (0, width - 1), mode="wrap")
     squares = np.lib.stride_tricks.sliding_window_view(padded, (width, width))
     return squares.reshape(-1, width * width)
@@ -138,7 +138,8 @@ def _windows(pixels: np.ndarray, width: int) -> np.ndarray:
 def largest_area(free: Bool[Array, "rows columns"]) -> Bool[Array, "rows columns"]:
     """Return a mask of the largest area: free cells that are connected through their four sides.
 
-    Of several largest areas, return the one with the first free cell, column by column.
+    If several areas are the largest, return the area whose first cell comes first, column by
+    column.
     """
     cells = np.arange(free.size, dtype=np.int32).reshape(free.shape[::-1]).T
 
@@ -146,8 +147,8 @@ def largest_area(free: Bool[Array, "rows columns"]) -> Bool[Array, "rows columns
         padded = jnp.pad(labels, 1, constant_values=NOWHERE)
         near = [padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]]
         least = functools.reduce(jnp.minimum, near, labels)
-        # A cell's label is the index of a cell in its area. That cell may have a smaller label;
-        # taking over this label lets small labels spread in fewer iterations.
+        # A cell's label is the index of a cell in the same area. If that cell has a smaller label,
+        # take over its label, so that small labels spread in fewer iterations.
         far = least.T.reshape(-1).at[least].get(mode="clip")
         return jnp.where(free, jnp.minimum(least, far), NOWHERE)
 
@@ -189,8 +190,8 @@ class WFC(SquareGridEnv):
     min_size: ClassVar[int] = 6
     max_size: ClassVar[int] = 66  # limit so that the ranks of all inner cells fit into `RANK_BITS`
     reset_source: ClassVar[str] = "exact"
-    # On a CPU, `exact` generates only num_envs / rows_per_lane levels at a time, and at least one.
-    # Generating more in parallel would also make levels for environments that need none.
+    # On a CPU, `exact` generates num_envs / rows_per_lane levels at a time, and at least one. With
+    # more levels at a time, it would also generate levels that no environment needs.
     rows_per_lane: ClassVar[int] = 4096
     levels_at_once: ClassVar[int] = 512  # size of batches of levels; larger ones are not faster
     mission: ClassVar[str] = "traverse the maze to get to the goal"

@@ -74,7 +74,7 @@ def read(env: Any, block: Block, *, strict: bool) -> Any:
 def parsed(env: Any, block: Block, *, strict: bool, shared_contents: bool = False) -> Parsed:
     """Parse a block without its mission; raise `LevelError` if it is invalid.
 
-    shared_contents: whether the mission stores the one object that all boxes contain. Otherwise
+    shared_contents: whether all boxes contain the same object, which the mission stores. Otherwise
         each box stores its own contents.
     """
     header = block.get("grey")
@@ -145,8 +145,8 @@ def _fill_boxes(block: Block, grid: np.ndarray) -> None:
 def _carried(env: Any, block: Block, grid: np.ndarray, *, is_state: bool) -> int:
     """Return the tile byte of the object that the agent of a state carries; 0 for none.
 
-    Return 0 for a level, too. In a level, the header `carrying` names the object with which the
-    agent starts, and a cell: put the object into this cell of `grid`.
+    In a level, the header `carrying` names the object with which the agent starts, and an empty
+    cell. For a level, write this object to this cell of `grid`, and return 0.
     """
     header = block.get("carrying")
     if header is None:
@@ -285,7 +285,7 @@ def _contents(grid: np.ndarray) -> list[tuple[str, str]]:
 
 
 def _task_headers(env: Any, value: Any, block: Block, *, begins: bool) -> list[tuple[str, str]]:
-    """Return the headers that `block` lacks for `read` to restore the task of `value`."""
+    """Return the headers to add to `block` so that `read` restores the task of `value`."""
     grid = np.asarray(value.grid)
     for extra in ([], goals.lines(env, value.task, grid)):
         more = tuple(Header(*pair, 0) for pair in extra)

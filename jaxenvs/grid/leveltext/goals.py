@@ -69,7 +69,10 @@ def _words_of(env: Any, task: Any) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def sentences(env: Any) -> dict[str, int | None]:
-    """Return a dict from each mission of an environment to a task; its bytes of a cell are 0."""
+    """Return a dict from the text of each mission of `env` to its task; the target's cell is 0.
+
+    The only value is None if the mission names no objects.
+    """
     found = form(env)
     if found is None:
         return {mission(env, _no_task(env)): None}
@@ -86,7 +89,8 @@ def _no_task(env: Any) -> Any:
 def of_mission(env: Any, block: Block) -> int | None:
     """Return the packed task of the block's mission, in which the target's cell is still 0.
 
-    Raises `LevelError` for an unknown mission, or if the block names none of several missions.
+    Raises `LevelError` if the mission is unknown, or if it is missing although `env` has several
+    missions.
     """
     known, header = sentences(env), block.get("mission")
     if header is None:
@@ -105,9 +109,10 @@ def of_mission(env: Any, block: Block) -> int | None:
 
 
 def complete(env: Any, block: Block, task: int | None, grid: np.ndarray, *, begins: bool) -> Any:
-    """Fill in the cells of a task, from the headers or the picture; return the task as an array.
+    """Return a task as an array, with its cells filled in from the headers or the picture.
 
-    begins: whether the grid is the start of an episode. It must then have the mission's objects.
+    begins: whether the grid is the start of an episode. The grid must then have the objects of the
+        mission.
 
     Raises `LevelError` if the picture does not fit the task.
     """
@@ -143,7 +148,7 @@ def named_by(env: Any, task: Any) -> tuple[Any, ...]:
 
 
 def _alike(grid: np.ndarray, tile: int) -> np.ndarray:
-    """Return a mask of the cells with this tile; a door matches whether open, closed or locked."""
+    """Return a mask of the cells with this tile; open, closed and locked doors count as equal."""
     if tile & 15 not in DOORS:
         return grid == tile
     return np.isin(grid & 15, DOORS) & (grid >> 4 == tile >> 4)
@@ -165,9 +170,9 @@ def _target(block: Block, grid: np.ndarray, tile: int) -> Cell:
 
 
 def _memory_cell(env: Any, block: Block, grid: np.ndarray) -> Cell:
-    """Return the cell of success of a Memory level.
+    """Return the cell of a Memory level that the agent must enter to succeed.
 
-    It is the cell in the header `target`; without this header, the cell next to the matching
+    The header `target` names this cell. Without the header, it is the cell next to the matching
     object.
     """
     header = block.get("target")
@@ -241,7 +246,7 @@ def raw_task(header: Header, like: Any) -> np.ndarray:
 
 
 def check_mission(block: Block, wanted: str) -> None:
-    """Raise `LevelError` if a block names a mission other than `wanted`, that of its task."""
+    """Raise `LevelError` if the header `mission` is not `wanted`, the mission of the task."""
     header = block.get("mission")
     if header is not None and " ".join(header.value.split()) != wanted:
         raise header.error(f"the line `task:` has the mission {wanted!r}; remove one of the lines")

@@ -40,7 +40,7 @@ def of(env: Any) -> tuple[Kind, ...] | None:
 
 
 def classes(env: Any) -> list[str]:
-    """Return the class names in the MRO of `env`: classes of `jaxenvs.grid`, and `BabyEnv`.
+    """Return the names of the classes of `jaxenvs.grid`, and `BabyEnv`, in the MRO of `env`.
 
     Classes of other modules are left out, because their names may equal keys of `KINDS`.
     """

@@ -28,7 +28,7 @@ Change = Callable[[Key, Level], Level]
 
 
 class Edits(NamedTuple):
-    """Functions for one environment: the random edits, and what follows each edit of a level."""
+    """The random edits for an environment, and functions to update and to check an edited level."""
 
     changes: Sequence[Change]
     # Updates the fields of a level that follow from its grid, such as the cells of moving balls.
@@ -64,7 +64,7 @@ def changes(env: Any, fixed: bool) -> list[Change]:
     """
     known = set(kinds.of(env) or kinds.KINDS["ObstructedWorld"])
     if "Memory" in kinds.classes(env):
-        known = set()  # omit edits of objects: the cell of success depends on all objects
+        known = set()  # no edits of objects, because the objects determine the cell of success
     found: list[Change] = [toggle_wall, move_agent]
     movable = tuple(known & {*PORTABLE, Kind.GOAL, Kind.LAVA})
     thing = [kind for kind in (Kind.KEY, Kind.BALL, Kind.BOX) if kind in known]
@@ -170,7 +170,7 @@ def _is_valid(env: Any, level: Level) -> Bool[Array, ""]:
 
 
 def _there(level: Level, code: Int32[Array, ""]) -> Bool[Array, "height width"]:
-    """Return a mask of the cells with this tile; a door matches whether open, closed or locked."""
+    """Return a mask of the cells with this tile; open, closed and locked doors count as equal."""
     code = jnp.asarray(code).astype(jnp.uint8)
     is_door = tiles.is_any(level.grid, *DOORS)
     alike = is_door & (tiles.colour(level.grid) == tiles.colour(code))

@@ -64,7 +64,10 @@ def _palette(known: frozenset[Kind] | None) -> Palette:
 
 
 def _under() -> dict[str, str]:
-    """Return a dict, for the tiles under an agent, from sign to the name in a line `under:`."""
+    """Return a dict from the sign of each walkable tile to its name in a line `under:`.
+
+    The line names the tile in the agent's cell.
+    """
     walkable = (Kind.FLOOR, Kind.GOAL, Kind.LAVA, Kind.DOOR)
     found = {}
     for sign, code in picture.PAIRS.items():
@@ -75,15 +78,15 @@ def _under() -> dict[str, str]:
 
 
 def unpacked(env: Any, block: Block) -> Picture:
-    """Convert a block to a picture with a letter for each colour; raise `LevelError` if invalid."""
+    """Convert a block to a picture of the editor; raise `LevelError` if the block is invalid."""
     return unpacked_with(env, block, fills=True)
 
 
 def unpacked_with(env: Any, block: Block, fills: bool) -> Picture:
-    """Convert a block to a picture with a letter for each colour; raise `LevelError` if invalid.
+    """Convert a block to a picture of the editor; raise `LevelError` if the block is invalid.
 
-    fills: whether to show keys in boxes in the picture. A box for which a line `contents:` names a
-        key then gets the sign of a box with this key, and the line is removed from the headers.
+    fills: whether to convert each line `contents:` that names the key in a box. The box then gets
+        the sign of a box with this key, and the line is removed from the headers.
     """
     shape = (len(block.picture), len(block.picture[0]) // 2)
     pairs = [picture.pairs(block, number) for number in range(shape[0])]
@@ -111,7 +114,10 @@ def unpacked_with(env: Any, block: Block, fills: bool) -> Picture:
 
 
 def _exact(pair: str, is_grey: bool) -> str:
-    """Convert a pair of a text to the editor's sign, whose letter stands for only one colour."""
+    """Convert a cell's two characters in a text to the editor's sign, whose colour is unambiguous.
+
+    is_grey: whether the ambiguous letter `G` means grey.
+    """
     if pair in picture.AGENT or pair in picture.PLAIN:
         return pair
     code = picture.PAIRS[pair]
@@ -134,7 +140,10 @@ def packed(env: Any, found: Picture) -> tuple[Headers, list[str]]:
 
 
 def _usual(row: str) -> str:
-    """Convert the editor's signs in a row to the usual pairs: `KR` for `Kr`, but `Ke` for `Ke`."""
+    """Convert a row of editor's signs to the characters of a text, such as `Kr` to `KR`.
+
+    The sign `Ke` of a grey key stays, because `KG` would be ambiguous.
+    """
     pairs = [row[at : at + 2] for at in range(0, len(row), 2)]
     return "".join(
         pair if pair in picture.AGENT or pair in picture.PLAIN else picture.OURS[CODES[pair]]

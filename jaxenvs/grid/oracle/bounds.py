@@ -46,7 +46,8 @@ def level_of(env: Any, first: Any, doors: int) -> Level:
 
 def _walled(first: Any, doors: int) -> Level:
     """Return the result of `level_of`, except that `cells` and `apart` are None."""
-    # The agent's first cell counts as free, because the agent can leave it even if it has a wall.
+    # The agent's first cell counts as free even if it contains a wall, because the agent can leave
+    # it.
     starts = jnp.zeros(first.grid.shape, jnp.bool_).at[first.row, first.column].set(True)
     is_free = (first.grid != tiles.WALL) | starts
     is_locked = tiles.kind(first.grid) == Kind.LOCKED_DOOR
@@ -81,8 +82,9 @@ def _steps(
 
     unlocked: the result of `_to_unlock`; None if no level has a locked door.
 
-    While all locked doors are still locked, cells behind them take longer: the bound is then the
-    steps to unlock a door, plus the steps from this door to the cells.
+    If all doors are still locked and the cells are behind them, the agent must first unlock a door.
+    The bound is then the steps to unlock a door, plus the steps from this door to the cells,
+    minimised over the doors.
     """
     pose, cells = _pose(state), aim.cells.reshape(-1)
     direct = nearest(level.open.to[pose], cells, aim.slack)

@@ -18,12 +18,12 @@ from . import bounds, nodes
 def domain(env: GridEnv, most: int, is_short: bool) -> Domain:
     """Return the search problem whose nodes can store up to `most` changed cells.
 
-    is_short: whether states can have more than `most` changed cells. All such states are then
-        replaced by one goal node with the flag `CUT`. An action to this node costs the lower bound
-        on the steps from the state before the action.
+    is_short: whether states can have more than `most` changed cells. One goal node with the flag
+        `CUT` then replaces all of these states. An action that leads to the `CUT` node has as its
+        cost the lower bound on the steps from the state before the action.
 
-    If the search ends in the `CUT` node, the cost is a lower bound on the steps of every plan.
-    If it ends in another goal node, the plan of the search is optimal.
+    If the search ends in the `CUT` node, the cost of the path is a lower bound on the steps of
+    every plan. If the search ends in another goal node, its plan is optimal.
     """
     key, params = jax.random.key(0), env.default_params
 

@@ -37,8 +37,9 @@ def first_actions(
     rows = np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)
 
     def timeless(state: Any) -> Any:
-        # The search recognises success by a positive reward, which a late success might not have.
-        # Nodes do not store the time, so setting it to 0 here sets it in all states of the search.
+        # Set the time to 0. The search recognises success by a positive reward, which a late
+        # success might not have. Nodes do not store the time, so all states of the search have the
+        # time 0.
         return state.replace(time=jnp.zeros_like(state.time))
 
     def search(rows: Array) -> tuple[Array, Array]:

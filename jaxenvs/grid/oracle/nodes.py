@@ -1,8 +1,8 @@
 """Nodes of the search: states of a grid world, packed into a few uint32 words.
 
-A node has the agent, the progress of a BabyAI mission, and a list of the changed cells: those that
-differ from the first state of the level, with their tiles and marks. The list is sorted, so that
-equal states have equal nodes.
+A node has the agent, the progress of a BabyAI mission, and a list of the changed cells. A changed
+cell has a tile or BabyAI marks that differ from the first state of the level. The list is sorted,
+so that equal states have equal nodes.
 """
 
 from typing import Any, NamedTuple
@@ -74,7 +74,7 @@ def state_of(node: Node, first: Any) -> Any:
 
 
 def _marks(first: Any, is_swept: Bool[Array, ""]) -> UInt8[Array, "height width"]:
-    """Return the first state's `marks`, set to 0 in its empty cells if `is_swept`."""
+    """Return `first.marks`; if `is_swept`, with 0 in the cells that are empty in `first`."""
     return jnp.where(is_swept & (first.grid == tiles.EMPTY), jnp.uint8(0), first.marks)
 
 
@@ -86,8 +86,8 @@ def after(
     node: the node of the state before the action.
     front: index of the cell that was in front of the agent before the action.
 
-    Only `front`, the changed cells of `node` and the marks of empty cells (see `SWEPT`) can differ
-    from the first state, so no other cells are compared.
+    Only `front` and the changed cells of `node` are compared with the first state. No other cell
+    can differ, except that a drop can remove the marks of empty cells (see `SWEPT`).
     """
     cell = (node.changed >> np.uint32(16)).astype(jnp.int32)
     is_used = (node.changed != NONE) & (cell != front)

@@ -36,9 +36,10 @@ class Found(NamedTuple):
         return self.proven | self.unsolvable
 
     def updated(self, rows: np.ndarray, other: "Found") -> "Found":
-        """Return these results, with the levels in the mask `rows` replaced by those of `other`.
+        """Return these results; in the levels that the mask `rows` selects, take those of `other`.
 
-        `other` has the results of a later search. A level keeps the larger of its lower bounds.
+        `other` has the results of a later search. Each selected level keeps the larger of its two
+        lower bounds.
         """
         width = max(self.actions.shape[1], other.actions.shape[1])
         old, new = (
@@ -65,8 +66,8 @@ class Searcher(NamedTuple):
     def answers(self, first: Any, left: np.ndarray) -> Found:
         """Search the levels of the mask `left`, which begin in the states `first`.
 
-        All levels of a search share the node budget. The unsolved levels are searched again, with
-        the whole budget, until all are solved or a search solves none. Results outside the mask
+        All levels of a search share the node budget. Search the unsolved levels again with the
+        whole budget, until all levels are solved or a search solves none. Results outside the mask
         have no meaning.
         """
         tables = _tables(self.env, self.doors)(first)
@@ -76,7 +77,7 @@ class Searcher(NamedTuple):
         return found
 
     def _once(self, tables: bounds.Level, left: np.ndarray) -> Found:
-        """Search with small nodes; repeat for levels whose states have too many changed cells."""
+        """Search with small nodes; if the changed cells do not fit, search with larger ones."""
         found = None
         for size in (*(size for size in SIZES if size < self.most), self.most):
             is_short = size < self.most

@@ -124,8 +124,8 @@ def _starts(env: GridEnv, levels: Any) -> tuple[Any, np.ndarray]:
 def _searched(env: GridEnv) -> GridEnv:
     """Return the environment with its default time limit.
 
-    Environments that differ only in the limit then share one compiled program. This is correct,
-    because searches ignore the limit.
+    Searches ignore the time limit. Environments that differ only in the limit can therefore share
+    one compiled program.
     """
     given = tuple(pair for pair in env.given_params if pair[0] != param_values.LIMIT)
     return dataclasses.replace(env, **{param_values.FIELD: given})

@@ -25,9 +25,10 @@ TWICE = 2  # number of further actions if the agent also has to move a second ob
 
 
 def between(cells: Bool[Array, "aims cells"], open: Distances) -> Int32[Array, "aims aims"]:
-    """Return the distances between aims: entry [i, j] is that from aim i to aim j.
+    """Return the distances between aims: entry [i, j] is the distance from aim i to aim j.
 
-    It is the fewest turns and moves from facing a cell of aim i to facing a cell of aim j.
+    The distance is the fewest turns and moves from facing a cell of aim i to facing a cell of aim
+    j.
     """
     to_aim = jax.vmap(lambda mask: nearest(open.between, mask))(cells)  # shape (aims, cells)
     fewest = jnp.where(cells[:, None, :], to_aim[None], NO_WAY).min(axis=-1)
@@ -49,7 +50,8 @@ def bound(
     """
     active = jnp.stack([jnp.asarray(aim.active) for aim in aims])
     acts = _union(aims, active)
-    # Leave out aims whose objects have moved to new cells: `apart` is for the first state.
+    # Leave out aims whose objects have moved to other cells, because `apart` has the distances
+    # between the cells of the first state.
     cells = jnp.stack([aim.cells.reshape(-1) for aim in aims])
     stays = ~(cells & ~first).any(axis=1)
     no_slack = np.array([aim.slack == 0 for aim in aims])
@@ -58,8 +60,8 @@ def bound(
     order = (after[:, None] >> np.arange(len(aims), dtype=np.int32)) & 1 != 0
     free = _shortest(start, apart, goes, jnp.zeros_like(order))
     tied = _shortest(start, apart, goes, order)
-    # A plan may break the order of the aims if it moves an object of a later aim. For such plans
-    # the bound is the shortest tour in any order, plus the actions that move the object.
+    # A plan can deviate from the order of the aims by moving an object of a later aim. For such
+    # plans the bound is the shortest tour in any order, plus the actions that move the object.
     twice = jnp.stack([jnp.asarray(aim.twice) for aim in aims]) & (after != 0) & goes
     plain = (after != 0) & goes & ~twice
     moved = jnp.where(plain.any(), _count(acts | MOVED), _count(acts) + TWICE)
@@ -82,12 +84,12 @@ def _count(acts: Int32[Array, ""]) -> Int32[Array, ""]:
 def _shortest(
     start: Int32[Array, " aims"], apart: Array, goes: Array, order: Array
 ) -> Int32[Array, ""]:
-    """Return the length of the shortest tour over the aims that `goes` selects, or a lower bound.
+    """Return the length of the shortest tour of the aims in the mask `goes`, or a lower bound.
 
     order: entry [i, j] is True if aim i must come after aim j.
 
-    The result is exact for up to `MOST` aims. With more aims, it is a lower bound: the longest of
-    the shortest tours of all subsets of `SOME` aims.
+    The result is the exact length for up to `MOST` aims. With more aims, the lower bound is the
+    largest of the shortest lengths for all subsets of `SOME` aims.
     """
     count = len(start)
     size = count if count <= MOST else SOME
