@@ -21,12 +21,12 @@ _ACTS = np.array(
 def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
     """Return the necessary conditions of success: one aim per instruction, or two if `puts`.
 
-    puts: whether instructions can have the verb `PUT_NEXT`. The second aim of an instruction is the
-        object next to which the first object has to be put.
+    puts: whether instructions can have the verb `PUT_NEXT`. The second aim of an instruction is
+        then to bring the first object to the second object, or the second object to the first.
 
-    The agent has to accomplish the first side of a mission before the second side. The aims of the
-    second side therefore come after those of the first side. Exception: objects of the second side
-    that have to be picked up, because the agent may do this earlier.
+    The agent has to accomplish the first side of a mission before the second side, so the aims of
+    the second side come after those of the first side. Aims to pick up an object are exempt,
+    because the agent may pick up an object early.
     """
     found, each = [], 2 if puts else 1
     for i, word in enumerate(state.task):
@@ -40,8 +40,8 @@ def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
         kinds, after = jnp.asarray(_ACTS)[verb.astype(jnp.int32)], jnp.where(is_faced, earlier, 0)
         found.append(Aim(first, acts, active, acts=kinds, after=after))
         if puts:
-            # The agent must drop the first object in a cell next to the second object, so it must
-            # face this cell. Or it moves the second object, and must face that object.
+            # Cells of which the agent must face one: a cell next to the second object, to drop the
+            # first object there; or the cell of the second object, to move the second object.
             there = second | (_beside(second) & (state.grid != tiles.WALL))
             moved = (state.progress >> (9 + 2 * i) & 1) != 0
             active, after = pending & (verb == m.PUT_NEXT) & ~moved, earlier | 1 << 2 * i

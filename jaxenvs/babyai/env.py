@@ -1,9 +1,9 @@
 """Base classes of BabyAI's levels, and the check whether a mission is accomplished.
 
-Source: MiniGrid 3.2 `envs/babyai/core`. At the start of an episode, each object that fits a
-description of the mission gets a mark, a bit that moves with the object. When an object is picked
-up or a box is opened, its cell keeps a copy of the marks until the next drop action, as in
-MiniGrid.
+Source: MiniGrid 3.2 `envs/babyai/core`. At the start of an episode, each object gets a mark for
+each description of the mission that fits it. A mark is a bit that moves with the object. When an
+object is picked up or a box is opened, its cell keeps a copy of the marks until the next drop
+action, as in MiniGrid.
 """
 
 from abc import abstractmethod
@@ -31,8 +31,8 @@ from ..grid.tiles import Colour, Kind
 from . import mission as m
 from .aims import mission_aims
 
-# Largest number of levels that a reset draws (`level_budget`) until one is accepted. It is ample: a
-# class rejects at most three quarters of its levels.
+# Largest number of levels that a reset draws until one is accepted (`level_budget`). 200 draws are
+# ample, because a class rejects at most three quarters of its levels.
 TRIES = 200
 # Bit masks of the instructions on the two sides of a mission, see the module `mission`.
 LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100
@@ -65,11 +65,11 @@ class BabyEnv(RoomGrid):
     Observation (field `obs`): as in every grid world (`GridEnv`). In `dict`, `mission` is uint8
         (76,), the word ids of the mission. Each part of the sentence has fixed positions in this
         array, with word id 0 if the part is absent.
-    Reward: 1 - 0.9 * steps / limit when the mission is accomplished, else 0.
-    Episode ends: on success, in some levels on the wrong action, or at the time limit. Some levels
-        have a fixed time limit. In other levels, the limit is room_size**2 * rooms steps times the
-        number of places to which the mission sends the agent. The param `max_steps_in_episode` is
-        then the limit of missions with the most places, and scales the limits of all missions.
+    Reward: 1 - 0.9 * steps / limit when the mission is accomplished, else 0. Episode ends: on
+    success, in some levels on the wrong action, or at the time limit. Some levels have a fixed time
+    limit. In other levels, the limit is room_size**2 * rooms steps for each place to which the
+    mission sends the agent. The param `max_steps_in_episode` is then the limit of missions with the
+    most places; missions with fewer places have a proportionally lower limit.
     """
 
     room_size: int = 8
@@ -131,13 +131,13 @@ class BabyEnv(RoomGrid):
         return self.marked(plan.level(task=mission, accepted=accepted))
 
     def marked(self, level: Level) -> BabyLevel:
-        """Return the level with `marks`, and with the bits `UNIQUE` of its mission.
+        """Return the level with the field `marks`, and with the bits `UNIQUE` in its mission.
 
-        In each cell of `marks`, bit d is set if description d of the mission fits the object in the
-        cell. The bit `UNIQUE` of a description is set if exactly one object fits.
+        Bit d of a cell's marks is set if description d of the mission fits the object in the cell.
+        The bit `UNIQUE` of a description is set if the description fits exactly one object.
         """
-        # The barrier keeps XLA from generating the level again for each description: it would fuse
-        # level generation into the code below, which reads the level once per description.
+        # The barrier makes XLA generate the level only once. Without it, XLA would fuse level
+        # generation into the code below, and generate the level again for each description.
         level = jax.lax.optimization_barrier(level)
         row, column, direction = (level.pose[i].astype(jnp.int32) for i in range(3))
         pose = m.Pose(row, column, direction, self.room_size - 1)
@@ -204,10 +204,10 @@ class BabyEnv(RoomGrid):
     def _check(
         self, state: BabyState, scene: "_Scene", action: Array
     ) -> tuple[BabyState, Bool[Array, ""], Bool[Array, ""]]:
-        """Check the first side of the mission; once it is accomplished, check the second side, too.
+        """Check the first side of the mission; if that is accomplished, check the second side, too.
 
-        Returns the state with new progress, whether the mission is accomplished, and whether it has
-        failed.
+        Returns the state with new progress, whether the mission is accomplished, and whether the
+        mission has failed.
         """
         mission = state.task
         exists, good, bad = 0, jnp.int32(0), jnp.int32(0)
@@ -227,8 +227,7 @@ class BabyEnv(RoomGrid):
         done = done | (also & good)
         looked = looked | also
         success = first_done & ((second & ~done) == 0)
-        # Bit mask of the instructions that the mission joins to another one by "and". These
-        # instructions cannot fail.
+        # Bit mask of the instructions that "and" joins to another instruction. They cannot fail.
         joined = ((exists >> 1) & 0b0101) | ((exists & 0b0101) << 1)
         failure = (looked & bad & ~joined) != 0
         progress = (state.progress & ~15) | done | (looked << 4)
@@ -326,8 +325,8 @@ def _moved_marks(before: BabyState, after: Any, action: Array) -> tuple[BabyStat
     marks_before = ((before.progress >> 8) & 0xFF).astype(jnp.uint8)
     old = marks.at[here].get(mode="promise_in_bounds")
     marks_held = jnp.where(taken, old, jnp.where(dropped, jnp.uint8(0), marks_before))
-    # Empty cells may have the marks of an object that was picked up there. As in MiniGrid, a drop
-    # action removes the marks of all empty cells, even if the agent carries nothing.
+    # An empty cell may still have the marks of an object that was picked up there. A drop action
+    # removes the marks of all empty cells, even if the agent carries nothing, as in MiniGrid.
     gone = (action == Action.DROP) & (grid == tiles.EMPTY)
     put = dropped & (np.arange(marks.size, dtype=np.int32) == here)
     marks = jnp.where(gone, jnp.uint8(0), jnp.where(put, marks_before, marks))

@@ -123,7 +123,7 @@ class GoTo(BabyEnv):
 class LockedMaze(BabyEnv):
     """Base class of mazes with a locked room.
 
-    The key and other objects may lie in the locked room unless `key_outside` is true. This
+    Unless `key_outside` is true, the key and other objects may lie in the locked room. This
     reproduces a bug of MiniGrid, which compares room indices with `is` instead of `==`.
     """
 
@@ -144,8 +144,8 @@ class LockedMaze(BabyEnv):
     def fill(self, plan: Plan, locked: Array, count: int) -> None:
         """Place `count` objects in each room, and the agent outside the locked room.
 
-        With `key_outside`, the locked room gets no objects. Reject the maze if the agent could not
-        reach every object even with all doors unlocked.
+        With `key_outside`, the locked room gets no objects. Reject the maze if the agent cannot
+        reach every object with all doors unlocked.
         """
         number = plan.num_rooms - 1 if self.key_outside else plan.num_rooms
         rooms = jnp.arange(number, dtype=np.int32)

@@ -1,7 +1,7 @@
 """BabyAI's levels with randomly generated missions of several instructions.
 
-Source: MiniGrid 3.2 `envs/babyai/core/levelgen.py` and `envs/babyai/synth.py`. A description is
-drawn from those that fit an object, with MiniGrid's probabilities. MiniGrid itself draws any
+Source: MiniGrid 3.2 `envs/babyai/core/levelgen.py` and `envs/babyai/synth.py`. Descriptions have
+MiniGrid's probabilities, but are drawn only from those that fit an object. MiniGrid draws from all
 descriptions until one fits, and rejects the level after 100 failures.
 """
 
@@ -160,8 +160,9 @@ class LevelGen(BabyEnv):
     ) -> UInt32[Array, " two_n"]:
         """Draw two descriptions per instruction, each from those that fit an object of the level.
 
-        needed: mask of the descriptions that the mission uses. The level is rejected if, for one of
-            them, no allowed description fits an object.
+        needed: mask of the descriptions that the mission uses. The level is rejected if one of
+            these descriptions cannot be drawn, because no object in the level suits its
+            instruction.
         """
         # A description names no place (`ANYWHERE`) with probability 1/2. Four copies of `ANYWHERE`
         # make it as probable as the four places together.
@@ -177,8 +178,8 @@ class LevelGen(BabyEnv):
         door = jnp.asarray(kind.ravel() == Kind.DOOR)
         verb = jnp.repeat(verbs, 2)[:, None]
         second = jnp.asarray(np.arange(2 * self.instructions, dtype=np.int32) % 2 == 1)[:, None]
-        # `OPEN` needs a door; `PICK_UP`, and `PUT_NEXT` for its first object, need an object that
-        # is no door.
+        # `OPEN` needs a door. `PICK_UP` needs an object that is no door, and so does `PUT_NEXT` for
+        # its first object.
         of_kind = jnp.where(verb == m.OPEN, door, ~door)
         of_kind = of_kind | (verb == m.GO_TO) | second
         allowed = of_kind & fit.any(axis=-1)
@@ -191,8 +192,8 @@ def _clashes(
 ) -> Bool[Array, " n"]:
     """Return a mask of the `PUT_NEXT` instructions that make the level invalid.
 
-    These are instructions with an object that fits both descriptions, or with two adjacent objects
-    of which one fits the first description and the other one the second.
+    An instruction makes the level invalid if an object fits both of its descriptions, or if an
+    object that fits the first description lies next to an object that fits the second.
     """
     what, where = meant[0::2], meant[1::2]
     apart = abs(things.row[:, None] - things.row) + abs(things.column[:, None] - things.column)

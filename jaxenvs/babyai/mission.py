@@ -142,10 +142,10 @@ def navigations(mission: UInt32[Array, " instructions"]) -> Int32[Array, ""]:
 
 
 def descriptions(mission: UInt32[Array, " instructions"]) -> UInt32[Array, " descriptions"]:
-    """Return the descriptions of objects in a mission: two for each instruction, in order.
+    """Return the descriptions of a mission: two for each instruction, in order.
 
-    The second description is of the object next to which the first object has to be put. Only
-    `PUT_NEXT` uses it.
+    The second description of an instruction names the object next to which the first object has to
+    be put. Only instructions with the verb `PUT_NEXT` use it.
     """
     both = jnp.stack([mission >> FIRST, mission >> SECOND], axis=-1) & 0x3FF
     return both.reshape(-1)
@@ -169,9 +169,9 @@ def fits(
 ) -> Bool[Array, "descriptions *cells"]:  # noqa: F821 - a shape that parses as Python
     """Return whether each tile fits each description.
 
-    `row` and `column` are the positions of the tiles. Doors fit whether open, closed or locked.
-    The walls around a room are part of the room. As in MiniGrid, walls are grey objects, so they
-    fit a description without a kind.
+    `row` and `column` are the positions of the tiles. Doors fit whether open, closed or locked. The
+    walls around a room are part of the room. As in MiniGrid, walls count as grey objects, so a
+    description that names no kind can fit a wall.
     """
     shape = what.shape + (1,) * tile.ndim
     narrow = what.astype(jnp.uint8), (what >> 3).astype(jnp.uint8), (what >> 6).astype(jnp.uint8)
@@ -198,7 +198,7 @@ def _places(row: ArrayLike, column: ArrayLike, pose: Pose) -> UInt8[Array, "..."
     """Return a bit mask of the places of a cell relative to the agent's initial pose.
 
     Bit p is set if the cell (`row`, `column`) is at place p, such as `FRONT`. Bit `ANYWHERE` is
-    always set. The other bits are 0 for cells outside the room where the agent starts.
+    always set. For a cell outside the room where the agent starts, all other bits are 0.
     """
     down, across = row - pose.row, column - pose.column
     d_row, d_column = direction_vector(pose.direction)

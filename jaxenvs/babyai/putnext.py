@@ -94,9 +94,10 @@ class PutNext(OpenRooms):
 class PutNextCarrying(PutNext):
     """Put an object that the agent already carries at the start next to another object (`PutNext`).
 
-    As in MiniGrid, the first observation still shows the object on the floor if `obs` is "image",
-    "dict" or "onehot": MiniGrid's reset observes before it gives the object to the agent. With
-    "full", "rgb" and "rgb_full", which are MiniGrid's wrappers, the object is carried.
+    If `obs` is "image", "dict" or "onehot", the first observation still shows the object on the
+    floor, because MiniGrid's reset observes before it gives the object to the agent. If `obs` is
+    "full", "rgb" or "rgb_full", the first observation shows the object as carried, as MiniGrid's
+    wrappers do.
     """
 
     starts_carrying: ClassVar[bool] = True
@@ -135,10 +136,10 @@ class PutNextCarrying(PutNext):
 @level("MoveTwoAcrossS5N2-v0", room_size=5, objs_per_room=2)
 @level("MoveTwoAcrossS8N9-v0", room_size=8, objs_per_room=9)
 class MoveTwoAcross(OpenRooms):
-    """Put an object of the left room next to one of the right room, and then the reverse.
+    """Put an object of the left room next to one of the right room; then the other way round.
 
-    The second instruction names two other objects: one of the right room has to be put next to one
-    of the left room.
+    The second instruction is about two other objects: an object of the right room has to be put
+    next to an object of the left room.
     """
 
     objs_per_room: int = 2

@@ -92,7 +92,7 @@ class KeyInBox(BabyEnv):
 class UnlockPickup(TwoRooms):
     """Open the locked door between two rooms and pick up the box in the other room.
 
-    The default time limit is 72 steps, as in MiniGrid. MiniGrid also computes a limit of 288 steps,
+    The default time limit is 72 steps, as in MiniGrid, which computes another limit of 288 steps
     but never uses it.
     """
 

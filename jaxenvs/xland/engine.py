@@ -1,14 +1,14 @@
 """A step of XLand-MiniGrid 0.9.3: apply the action, then the rules in order, then test the goal.
 
-Rules can only change the pocket and eight cells: the four neighbours of the agent (one of them is
-the cell in front of the agent) and the four neighbours of the cell in front (one of them is the
-agent's cell). A step reads these cells into two uint32, lets all rules change the two words in
-registers, and writes the cells back together.
+Rules can change only the pocket and eight cells: the agent's four neighbours, which include the
+cell in front of the agent, and the four neighbours of the cell in front, which include the agent's
+cell. A step reads these cells into two uint32, lets all rules change the two words in registers,
+and writes the cells back together.
 
 Indexing beyond the grid follows xminigrid. An index above or left of the grid means the cell on the
 opposite side. Cells below or right of the grid are empty, and writes to them are lost; an action on
-such a cell reads the agent's own cell. All this concerns only agents on the border, where no layout
-puts them.
+such a cell reads the agent's own cell. All this matters only if an agent is on the border, where no
+layout puts agents.
 """
 
 from typing import NamedTuple
@@ -70,15 +70,16 @@ class Moment(NamedTuple):
     in_front: UInt32[Array, ""]
     front: UInt32[Array, ""]  # bit offset, in `Scene.agent`, of the cell in front of the agent
     back: UInt32[Array, ""]  # bit offset, in `Scene.front`, of the agent's cell
-    # Whether the cell in front is below or right of the grid. Rules then take the agent's own cell
+    # Whether the cell in front is below or right of the grid. Rules then treat the agent's own cell
     # as the cell in front.
     beyond: Bool[Array, ""]
 
 
 class Scene(NamedTuple):
-    """Tile bytes that rules can change.
+    """The tile bytes that rules can change.
 
-    One uint32 holds the tile bytes of four neighbours; from the lowest byte: up, right, down, left.
+    `agent` and `front` each hold the tile bytes of four neighbours in one uint32; from the lowest
+    byte: up, right, down, left.
     """
 
     agent: UInt32[Array, ""]  # tile bytes of the four neighbours of the agent
@@ -190,7 +191,7 @@ def _read_together(
 def _read_one_by_one(
     cells: UInt8[Array, " cells"], index: Int32[Array, "8"], pocket: UInt32[Array, ""]
 ) -> Scene:
-    """Read each cell by a scalar gather, which XLA fuses into the kernels that use the cell."""
+    """Read each cell by a scalar gather, which XLA fuses into the kernels that use its value."""
     agent, front = jnp.uint32(0), jnp.uint32(0)
     for number in range(8):
         cell = cells.at[index[number]].get(mode="fill", fill_value=0)
@@ -206,9 +207,9 @@ def _written(
 
     `where` packs the agent's row, column and direction.
     """
-    # The barrier keeps XLA from fusing the rules into this scatter, which would compute them again
-    # for each byte. The fused kernel would also read the agent's old pose, so a scan would have to
-    # copy the state instead of updating it in place.
+    # The barrier keeps XLA from fusing the rules into this scatter, because the fused kernel would
+    # apply the rules again for each byte. That kernel would also read the agent's old pose, so a
+    # scan would have to copy the state instead of updating it in place.
     where, agent, front = jax.lax.optimization_barrier((where, scene.agent, scene.front))
     row, column, direction = cut(where, 8, 8, 8)
     index = _around(row, column, direction, height, width)
@@ -266,7 +267,7 @@ def _apply_rule(rule: UInt32[Array, ""], scene: Scene, moment: Moment) -> Scene:
 def _matches(
     rule: UInt32[Array, ""], scene: Scene, moment: Moment
 ) -> tuple[UInt32[Array, ""], UInt32[Array, ""], Bool[Array, ""]]:
-    """Return where the condition of a rule or a goal holds.
+    """Return where a step meets the condition of a rule or a goal.
 
     The results are a byte mask of the agent's four neighbours, a byte mask of the four neighbours
     of the cell in front, and a bool for the object in the pocket.
@@ -305,8 +306,9 @@ def _place_reached(
     cells: the grid before the rules applied.
     index, scene: indices and tiles of the eight cells that the rules may have changed.
 
-    A `TILE_AT` goal prefers the tile in `scene` to that in `cells`. An `ON` goal reads the agent's
-    own cell from `cells`, because rules cannot change this cell in a step forward.
+    A `TILE_AT` goal reads its cell from `scene` if `scene` contains the cell, else from `cells`. An
+    `ON` goal reads the agent's own cell from `cells`, because rules cannot change this cell when
+    the action is `FORWARD`.
     """
     flags, row, column = goal >> 24, ((goal >> 8) & 255), ((goal >> 16) & 255)
     named = (row * np.uint32(width) + column).astype(jnp.int32)

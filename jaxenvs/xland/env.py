@@ -203,7 +203,9 @@ class XLand(GridWorld):
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: Any) -> Trials:
         """Return this environment, wrapped in RL² trials with tasks from a task set.
 
-        `tasks` is the name of the task set. Tasks are drawn from a part of it, see `sets.part`.
+        tasks: name of the task set.
+        part: start and end, as fractions, of the part of the set from which tasks are drawn; see
+            `sets.part`.
         """
         count = len(sets.part(tasks, *part))
         return Trials(env=self, num_tasks=count, task_set=tasks, part=part, **lengths)

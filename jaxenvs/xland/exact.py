@@ -2,14 +2,14 @@
 
 The script draws tasks one after another from a stream of random uint32, of which each task takes a
 different number. This module draws in about a thousand parallel lanes, which start at different
-positions of the stream. A lane may start in the middle of a task of the script. But soon one of its
-tasks begins where a task of the script begins, and from there on both draw the same tasks. The
-script's sequence of tasks is then found by following the lanes' tasks from the start of the stream:
-each task ends where the next one begins.
+positions of the stream. A lane may start in the middle of a task of the script, and then draws
+wrong tasks at first. As soon as one of its tasks begins where a task of the script begins, the lane
+draws the same tasks as the script. The script's sequence of tasks starts at the beginning of the
+stream, and continues with the task that begins where the previous task ends.
 
-The script draws from the unused tiles in the iteration order of a Python `set`. This order changes
-if a task already uses many tiles (is crowded). Crowded tasks, and tasks that no lane has drawn, are
-drawn one by one in plain Python.
+The script draws from a Python `set` of unused tiles, in the iteration order of the set. This order
+changes once a task uses many tiles; such a task is called crowded. Crowded tasks, and tasks that no
+lane has drawn, are drawn one by one in plain Python.
 """
 
 import functools
@@ -32,7 +32,8 @@ SEED = 42
 LANES, TASKS = 1024, 128
 PILOT = 256  # number of tasks drawn to estimate how many random uint32 a task needs
 # Overlap of successive lanes in the stream: a lane starts this many standard deviations before the
-# expected end of the previous lane. The deviation is that of the number of uint32 that a lane uses.
+# expected end of the previous lane. The standard deviation is that of the number of uint32 that a
+# lane uses.
 SLACK = 4.0
 FAR = 2048  # upper bound on the number of random uint32 that a task needs
 FULL = 624  # number of uint32 in the state of CPython's random generator
@@ -50,7 +51,10 @@ class WordDraws(NamedTuple):
     words: UInt32[Array, " words"]
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return `randrange(bound)`, which skips uint32 whose high bits are not below `bound`."""
+        """Return CPython's `randrange(bound)`: the high bits of a uint32, if they are below `bound`.
+
+        A uint32 whose high bits are not below `bound` is skipped.
+        """
         bound = jnp.asarray(bound).astype(jnp.uint32)
         shift = jax.lax.clz(bound)  # number of leading zeros: 32 - bound.bit_length()
 
@@ -214,7 +218,8 @@ def _chosen(parts: Sequence[PackedRuleset], rows: Any) -> PackedRuleset:
 def _step(recipe: Recipe) -> int:
     """Return the number of random uint32 between the start positions of successive lanes.
 
-    It is the expected number of uint32 that a lane uses, minus the overlap `SLACK`.
+    The result is the number of uint32 that a lane is expected to use, minus an overlap of `SLACK`
+    standard deviations.
     """
     serial = Serial(Stream(SEED).take(PILOT * FAR))
     ends = [0]
@@ -228,8 +233,8 @@ def _step(recipe: Recipe) -> int:
 def _hashes(rulesets: PackedRuleset) -> np.ndarray:
     """Return a 64-bit hash of the goal and rules of each task.
 
-    The hashes of two of a million tasks collide with probability 10^-7. The checksums of the task
-    set would reveal this, because a task would be missing.
+    Among a million tasks, the probability that any two different tasks have the same hash is 10^-7.
+    The checksums of the task set would reveal such a collision, because a task would be missing.
     """
     words = np.column_stack([rulesets.goal, rulesets.rules]).astype(np.uint64)
     factors = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64)
@@ -277,7 +282,7 @@ def _follow_chain(
 
     Crowded tasks, and tasks that no lane has drawn, are drawn one by one (extra tasks). Returns the
     indices of the script's tasks, in order; the extra tasks; and the index in `words` after the
-    last task. Indices count first the tasks of all lanes, then the extra tasks.
+    last task. An index refers to the tasks of all lanes, followed by the extra tasks.
     """
     whole = lanes.end < len(words)
     row_at = np.full(len(words) + 1, -1, np.int32)

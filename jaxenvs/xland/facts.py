@@ -86,9 +86,9 @@ def effects(
 ) -> Effects:
     """Return the effects of a step to highlight: fired rules, a reached goal and changed cells.
 
-    `Effects.facts` has indices into `facts`: 0 for the goal, from 1 on for the non-empty rules. The
-    result is empty if `action` does not lead from `before` to `after`, for example if `after` is
-    from the next episode.
+    `Effects.facts` has indices into the result of `facts`: 0 is the goal, and 1, 2, ... are the
+    non-empty rules. The result is empty if `action` does not lead from `before` to `after`, for
+    example if `after` is from the next episode.
     """
     ruleset = (env.default_params if params is None else params).ruleset
     states, reached = jax.device_get(_rule_by_rule(before, np.int32(action), ruleset))
@@ -108,9 +108,9 @@ def effects(
 def _rule_by_rule(
     state: XLandState, action: Array, ruleset: PackedRuleset
 ) -> tuple[XLandState, Bool[Array, " stages"]]:
-    """Return the states during a step, and whether the goal is reached in each of them.
+    """Return the state after each stage of a step, and whether the goal is reached at that stage.
 
-    Entry n of the leading axis is the state after the action and rules 0 to n - 1.
+    Stage n, the index on the leading axis, is the action followed by rules 0 to n - 1.
     """
     count = ruleset.rules.shape[0]
     stages = np.arange(count + 1)[:, None] > np.arange(count)
@@ -168,7 +168,7 @@ class Told(NamedTuple):
 
 
 def told_of(env: "XLand", inputs: dict[str, np.ndarray], is_drawn: bool = True) -> list[Told]:
-    """Return one `Told` per state of a batch; its drawing is "" unless `is_drawn`."""
+    """Return the text of each state of a batch as a `Told`; its drawing is "" unless `is_drawn`."""
     count = len(inputs["cells"])
     told: list[Any] = [None] * count
     cells, writer = inputs["cells"].reshape(count, -1), _writer(env.see_through_walls)

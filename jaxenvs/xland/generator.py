@@ -1,9 +1,9 @@
 """Task generator of XLand-MiniGrid (the script of xminigrid 0.9.3) in JAX, usable inside `jit`.
 
-A task is a tree whose root is the goal. A rule makes each object of the goal from one or two other
-objects, other rules make those, and so on down to the depth `Recipe.depth`. Objects at the leaves
-lie on the map; pruning turns random objects into leaves. Distractor rules and objects are not
-needed for the goal.
+A task is a tree whose root is the goal. A rule makes each object of the goal from one or two input
+objects, further rules make the input objects, and so on down to the depth `Recipe.depth`. Objects
+at the leaves of the tree lie on the map. Pruning turns random objects into leaves. Distractor rules
+and objects are not needed for the goal.
 
 Difference from xminigrid: random numbers come from a JAX key, so only the distribution of tasks is
 the same. With xminigrid's random numbers, which `exact.py` supplies, the tasks are the same.
@@ -42,7 +42,7 @@ RULES = (
     Rule.HOLD, Rule.AGENT_NEAR, Rule.AGENT_UP, Rule.AGENT_DOWN, Rule.AGENT_LEFT, Rule.AGENT_RIGHT,
     Rule.NEAR, Rule.UP, Rule.DOWN, Rule.LEFT, Rule.RIGHT,
 )  # fmt: skip
-FIRST_PAIR = 6  # index of the first entry of `GOALS` and `RULES` that names two tiles
+FIRST_PAIR = 6  # index of the first kind with two tiles in `GOALS` and `RULES`
 DEEPEST, MOST_EXTRA = 3, 64
 # A task is crowded if it uses at least this many tiles. The script draws from a Python `set` of the
 # unused tiles, and for crowded tasks the iteration order of this set may differ from `_LISTED`.
@@ -56,7 +56,7 @@ _NONE = tiles.NOTHING
 def _listed(pairs: tuple[tuple[int, int], ...]) -> np.ndarray:
     """Return the tile bytes of `pairs` in the order in which CPython iterates over `set(pairs)`.
 
-    Padded with 0 to 32 * _WORDS tile bytes.
+    The array is padded with 0 to 32 * _WORDS tile bytes.
     """
     codes = tiles.decode(np.array(list(set(pairs) - set())))
     return np.pad(codes, (0, 32 * _WORDS - len(codes)))
@@ -68,10 +68,10 @@ _LISTED = np.stack([_listed(RIGHT), _listed(LEFT), _listed(MADE)])
 
 
 def _bits() -> np.ndarray:
-    """Return the positions of all tile bytes in the lists of `_LISTED`, as bit masks.
+    """Return, for each tile byte and each list of `_LISTED`, a bit mask of the tile's position.
 
-    The result is uint32 (tile bytes, lists, _WORDS). A mask has one bit set, the tile's position in
-    the list, or is 0 if the list lacks the tile.
+    The result is uint32 (tile bytes, lists, _WORDS). In a mask, the bit at the tile's position in
+    the list is 1. All bits are 0 if the list lacks the tile.
     """
     found = np.zeros((256, *_LISTED.shape), np.uint8)
     for (row, position), code in np.ndenumerate(_LISTED):
@@ -132,8 +132,8 @@ class Draws(Protocol):
     def pick(self, at: Array, bound: Array) -> tuple[Array, Array]:
         """Return a uniformly distributed integer in [0, bound), and the next position.
 
-        A stream of CPython's random numbers gives `floor(random() * bound)`, as `random.choices`
-        does.
+        With CPython's random numbers, the integer is `floor(random() * bound)`, as in
+        `random.choices`.
         """
         ...
 
@@ -161,8 +161,8 @@ class Drawn(NamedTuple):
     """Generated task, and the position in the random source after it."""
 
     ruleset: PackedRuleset
-    # Whether a tile was drawn when the task already used `CROWDED` or more tiles. The script may
-    # have drawn another tile there.
+    # Whether any tile was drawn after the task had used `CROWDED` or more tiles. The script may
+    # have drawn another tile in its place.
     crowded: Bool[Array, ""]
     end: Array  # position after the last random number of this task
 
@@ -255,7 +255,7 @@ def _goal(draws: Draws, at: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _start(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
-    """Return the initial state, at depth 1, in which the goal's tiles a and b still need rules.
+    """Return the initial state: the depth is 1, and the goal's tiles `a` and `b` still lack a rule.
 
     `b` is 0 if the goal names only one tile.
     """
@@ -278,9 +278,9 @@ def _start(at: Array, a: Array, b: Array, recipe: Recipe) -> _Drawing:
 
 
 def _next_rule(draws: Draws, it: _Drawing, recipe: Recipe) -> _Drawing:
-    """Draw a rule that makes the last tile of `it.chain`, or prune the tree at this tile.
+    """Draw a rule that makes the last waiting tile of `it.chain`, or prune the tree at this tile.
 
-    With probability `prune`, the tile gets no rule and lies on the map.
+    Pruning has the probability `prune`. The tile then gets no rule and lies on the map.
     """
     made = it.chain[it.waiting - 1]
     pruned, at = draws.chance(it.at, recipe.prune)

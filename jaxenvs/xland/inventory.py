@@ -1,9 +1,9 @@
 """Analysis of a task that ignores positions; it proves tasks unwinnable and finds dead ends.
 
-The analysis relaxes the task: the state is only an inventory, the objects on the map and in the
-pocket without their positions. The agent can approach an object from any side, carry it anywhere
-and put it next to any other object. If the goal cannot be reached in the relaxed task, it cannot be
-reached on any board. The converse is false.
+In the relaxed task, the state is only an inventory: the objects on the map and in the pocket,
+without their positions. The agent can approach an object from any side, carry it anywhere and put
+it next to any other object. If the goal cannot be reached in the relaxed task, it cannot be reached
+on any board. A goal that can be reached in the relaxed task may still be impossible on a board.
 """
 
 import functools
@@ -25,7 +25,7 @@ _SIDES = range(4)
 # are above, right of, below and left of the agent.
 _AWAY, _IN_HAND = -1, -2
 _THINGS = frozenset(tiles.THINGS)
-_ITEMS = _THINGS | {Kind.GOAL}  # kinds that a map has only if the task places them
+_ITEMS = _THINGS | {Kind.GOAL}  # kinds of objects that are on a map only if the task places them
 
 Inventory = tuple[int, ...]  # sorted tile bytes of all objects on the map and in the pocket
 
@@ -86,10 +86,11 @@ def analyse(
 ) -> Analysis:
     """Search the inventories of a task for a path to the goal and for dead ends.
 
-    beside: tile bytes next to the agent at the start, which the agent need not approach.
+    beside: tile bytes of the objects next to the agent at the start. The agent need not approach
+        these objects, and approaching an object can trigger rules.
     walled: dict from the byte of a goal tile to the sides (0 up, 1 right, 2 down, 3 left) on which
-        every tile with this byte has a wall. The agent cannot stand there, nor carry goal tiles
-        away from the wall.
+        every tile with this byte has a wall. The agent cannot stand on such a side of the tile, and
+        cannot carry goal tiles.
 
     The result is unknown if the goal or a rule names a floor, a wall, a door or a position. Raises
     `ValueError` for a batch of rulesets.
@@ -221,7 +222,7 @@ class _Task:
     def _open(self, tile: int) -> list[int]:
         """Return the sides of the agent on which a tile with this byte can be.
 
-        Walls of the tile exclude sides: a tile with a wall above it is never below the agent.
+        A wall at the tile excludes a side: a tile with a wall above it is never below the agent.
         """
         walls = self.walled.get(tile, frozenset())
         return [side for side in _SIDES if (side + 2) % 4 not in walls]
@@ -242,8 +243,7 @@ class _Task:
         """Return the outcomes when action `PUT` puts object `first` next to object `second`.
 
         An outcome is (tile of `first`, tile of `second`, whether the goal is reached) after the
-        action. Outcomes in which no rule for two objects fires are left out, unless the goal is
-        reached.
+        action. An outcome is included only if a rule for two objects fires or the goal is reached.
         """
         found = set()
         for target in self.fate(first).targets:

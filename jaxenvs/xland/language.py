@@ -107,9 +107,9 @@ def single(ruleset: Ruleset, where: str) -> tuple[list[int], list[list[int]], li
 
 
 def kind_of(numbers: Sequence[int], kinds: Any) -> Any:
-    """Return the kind of a goal or rule, which its first byte encodes; `kinds` is `Goal` or `Rule`.
+    """Return the kind of a goal or rule, a member of `kinds`, from its first byte.
 
-    Raises `ValueError` for an unknown kind.
+    `kinds` is `Goal` or `Rule`. Raises `ValueError` for an unknown kind.
     """
     if numbers[0] not in list(kinds):
         what = kinds.__name__.lower()

@@ -160,10 +160,10 @@ def _put_together(
 def _put_one_by_one(
     grid: UInt8[Array, "size size"], index: Int32[Array, " n"], tile: UInt8[Array, " n"]
 ) -> UInt8[Array, "size size"]:
-    """Write tiles with one `jnp.where` over the whole grid for each tile.
+    """Write tiles one by one, each with a `jnp.where` over the whole grid.
 
-    XLA fuses these `jnp.where` into one kernel, together with the `jnp.where` of the auto-reset
-    that selects the new grid or the old one.
+    XLA fuses these `jnp.where` into one kernel, together with the `jnp.where` by which the
+    auto-reset selects the new or the old grid.
     """
     cells = np.arange(grid.size, dtype=np.int32).reshape(grid.shape)
     for number in range(index.shape[0]):

@@ -54,9 +54,9 @@ def names(env: XLand) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def fields(env: XLand, block: Block) -> dict[str, Any]:
-    """Return the constructor field `task` as a dict, which is empty if the block has no task.
+    """Return {"task": text of the task} from the lines `task:` of a block; {} if there are none.
 
-    Raises `LevelError` if the task is invalid.
+    The dict has constructor fields of `XLand`. Raises `LevelError` if the task is invalid.
     """
     lines = block.all("task")
     if not lines:

@@ -57,7 +57,7 @@ class Goal(IntEnum):
 
 # Flags in the highest byte of packed rules and goals. Bits 0 to 3 are the allowed sides (up, right,
 # down, left) of tile b relative to tile a, or of tile a relative to the agent. `ON_PUT` is set if
-# action `PUT` also triggers the rule or goal, not only `FORWARD`.
+# both `FORWARD` and `PUT` trigger the rule or goal, not `FORWARD` alone.
 BESIDE_AGENT, BESIDE_TILE, HELD, ON_PUT = 16, 32, 64, 128
 ON, TILE_AT, AGENT_AT = 1, 2, 3  # values of the highest byte of packed goals that test one cell
 _ALL = 15
@@ -123,8 +123,8 @@ class Ruleset(Struct):
     def sized(self, num_rules: int, num_tiles: int) -> "Ruleset":
         """Return the ruleset with exactly `num_rules` rules and `num_tiles` initial tiles.
 
-        Pads with empty rules and tiles, or drops trailing empty ones. Raises `ValueError` instead
-        of dropping a rule or tile that is not empty, or that is traced.
+        Pads with empty rules and tiles, or drops trailing empty ones. Raises `ValueError` if a rule
+        or tile to be dropped is not empty or is traced.
         """
         rules = _sized(self.rules, num_rules, "rules", "num_rules")
         init_tiles = _sized(self.init_tiles, num_tiles, "initial tiles", "num_tiles")

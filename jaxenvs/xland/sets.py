@@ -1,8 +1,8 @@
 """Task sets of XLand-MiniGrid 0.9.3, generated on first use and cached on disk.
 
 xminigrid downloads its task sets as pickles, which were made by a script of xminigrid. This module
-generates the tasks of the script, in seconds to a few minutes, and compares them with checksums of
-the script's output. The published pickles could not be compared.
+generates the tasks that the script draws, in seconds to a few minutes, and compares them with
+checksums of the script's output. They could not be compared with the published pickles.
 """
 
 import contextlib
@@ -187,9 +187,9 @@ def rulesets(name: str) -> PackedRuleset:
 def part(name: str, start: float, end: float) -> np.ndarray:
     """Return the indices of some tasks of a set, for example to hold out test tasks.
 
-    The tasks have a fixed random order. The result has those from the fraction `start` to the
-    fraction `end` of this order. Both fractions are from 0 to 1.
-    Raises `ValueError` for an empty part or an unknown set.
+    The tasks are shuffled in a fixed random order. The result is the slice of this order from the
+    fraction `start` to the fraction `end`, both from 0 to 1. Raises `ValueError` for an empty part
+    or an unknown set.
     """
     checks.one_of("trials", "tasks", name, SETS)
     count = SETS[name].num_rulesets

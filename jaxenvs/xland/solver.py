@@ -1,8 +1,8 @@
 """Solver: find out whether a task can be won in a level, and in how many steps.
 
-First, an analysis without positions (`inventory.py`) detects tasks that are provably unwinnable,
-because a search might never finish on these. Then A* searches with the environment's step function.
-The nodes of the search are boards: the grid and the agent, without the time.
+First, an analysis without positions (`inventory.py`) detects provably unwinnable tasks, for which a
+search might never finish. Then A* searches with the environment's step function. The nodes of the
+search are boards: the grid and the agent, without the time.
 """
 
 import functools
@@ -205,8 +205,8 @@ def _facts(ruleset: PackedRuleset, board: _Board) -> _Facts:
 def _bound(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
     """Return a lower bound on the number of steps to the goal, at least 1 unless the task is won.
 
-    The agent has to come within two cells of each tile of the goal that no rule makes. The bound is
-    the largest Manhattan distance to such a tile, minus 1.
+    The agent has to come within two cells of each tile of the goal that no rule makes, and then act
+    once more. The bound is the largest Manhattan distance to such a tile, minus 1.
     """
     facts = _facts(ruleset, board)
     is_made = (facts.made[1:] == facts.tiles[0][:, None]).any(axis=1)
@@ -228,9 +228,9 @@ def _estimate(ruleset: PackedRuleset, board: _Board) -> Float32[Array, ""]:
     ready = jnp.where(pair, apart + jnp.where(carried, 0.0, _CARRY), first)
     lacks = jnp.isinf(facts.away) & (facts.tiles != 0)
     later = jnp.where(pair, _PAIR, _ALONE)
-    # `makes`, bool (facts, 2, rules): whether a rule makes a tile of the goal's or another rule's
-    # condition. A missing tile costs as many steps as the cheapest rule that makes it; each
-    # iteration below follows the rules one level deeper.
+    # `makes`, bool (facts, 2, rules): whether a rule makes a tile that the goal or a rule tests.
+    # The cost of a missing tile is the cost of the cheapest rule that makes it. Each iteration
+    # below follows the rules one level deeper.
     makes = (facts.tiles[..., None] == facts.made[1:]) & (facts.flags[1:] != 0)
     costs = jnp.where(lacks.any(axis=1), jnp.inf, ready)
     for _ in range(LEVELS_OF_RULES):

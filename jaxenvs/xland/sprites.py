@@ -64,7 +64,7 @@ def _all_colours(kind: Kind) -> dict[int, RGB]:
     return {kind | colour << 4: looks.COLOURS[colour.name.lower()] for colour in tuple(Colour)[1:]}
 
 
-# Each tile also has a sprite with the agent on it, even if agents cannot step on the tile, because
+# Each tile also has a sprite with the agent on it, even a tile that the agent cannot enter, because
 # a rule can turn the floor below the agent into any object.
 LOOKS = (
     Look(looks.DARKNESS, {tiles.NOTHING: (0, 0, 0)}, ground=False, agent="on"),

@@ -60,11 +60,11 @@ class TrialState(Struct):
 class Trials(Wrapper):
     """Trials of `episodes` episodes or `steps` steps with one task; each episode has a new level.
 
-    To a learner, a trial is one episode: `done` is true only at the end of a trial, where an agent
-    has to clear its recurrent state. Recurrent learners thus maximise the return of a whole trial.
-    A trial terminates when its last episode is done (terminated or truncated), and is truncated
-    after `steps` steps. The next reset draws another task. Within a trial, the step that ends an
-    episode returns the first observation of the next episode.
+    To a learner, a trial is one episode: `done` is true only at the end of a trial. A recurrent
+    agent has to clear its state only then. Recurrent learners thus maximise the return of a whole
+    trial. A trial terminates when its last episode is done (terminated or truncated), and is
+    truncated after `steps` steps. The next reset draws another task. Within a trial, the step that
+    ends an episode returns the first observation of the next episode.
 
     `info["trial"]` contains `episode`, the index of the episode in the trial, from 0; `finished`,
     whether this step ended the episode; and `solved`, whether this step reached the goal.
@@ -245,9 +245,8 @@ class Trials(Wrapper):
 @functools.lru_cache(maxsize=8)
 def _tasks(name: str, part: tuple[float, float], like: PackedRuleset) -> PackedRuleset:
     rows = sets.part(name, *part)
-    # Load the tasks in a separate thread, where no function is being traced. In a thread that
-    # traces a function, JAX would not run the jitted functions of `sets.rulesets` but add them to
-    # the trace.
+    # Load the tasks in a separate thread. If the calling thread is tracing a function, JAX would
+    # add the jitted functions of `sets.rulesets` to the trace instead of running them.
     with ThreadPoolExecutor(1) as outside:
         rulesets = outside.submit(sets.rulesets, name).result()
     return _fitted(jax.tree.map(lambda leaf: leaf[rows], rulesets), like)

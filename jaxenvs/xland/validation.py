@@ -19,7 +19,7 @@ _SHAPES = {"goal": (5,), "rules": (None, 7), "init_tiles": (None, 2)}
 
 
 class _Named(NamedTuple):
-    """A field of a ruleset that names a tile, such as the second tile of rule 3.
+    """A field of the goal or of a rule that names a tile, such as the second tile of rule 3.
 
     The arrays have the values of this field in all rulesets of a batch.
     """
@@ -35,8 +35,8 @@ def check(ruleset: Ruleset, size: int) -> None:
     """Raise `ValueError` if a ruleset, or one in a batch, cannot be played on a grid of this size.
 
     Kinds of rules and goals must exist, and so must the tiles that they name. Each tile of the goal
-    must be on the map at the start or be made by a rule. Wrong shapes or dtypes raise `TypeError`;
-    nothing else is checked for traced arrays.
+    must be on the map at the start or be made by a rule. Raises `TypeError` for wrong shapes or
+    dtypes. Of traced arrays, only shapes and dtypes are checked.
     """
     _check_shapes(ruleset)
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(ruleset)):

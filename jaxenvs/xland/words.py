@@ -8,8 +8,8 @@ from . import tiles
 from .language import kind_of, single, tile_name
 from .rulesets import Goal, Rule, Ruleset
 
-# End of the name of a `Goal` or `Rule`, such as UP for `AGENT_UP` -> its spatial relation in words.
-# "Above" and "left" are directions of the grid, whichever way the agent faces.
+# Last part of the name of a `Goal` or `Rule`, such as UP of `AGENT_UP` -> spatial relation in
+# words. "Above" and "left" are directions of the grid, whichever way the agent faces.
 PLACES = {
     "NEAR": "next to",
     "UP": "directly above",

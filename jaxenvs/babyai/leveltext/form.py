@@ -159,7 +159,7 @@ def headers(env: BabyEnv, value: Any, block: Block) -> list[tuple[str, str]]:
 
 
 def _is_read(env: BabyEnv, value: Any, block: Block) -> bool:
-    """Return whether `block` needs no header `task`: reading it restores the task of `value`."""
+    """Return whether reading `block` without a header `task` gives the task of `value`."""
     try:
         if isinstance(value, BabyState):
             found = read_state(
@@ -221,7 +221,7 @@ def _content(env: BabyEnv, block: Block, grid: np.ndarray) -> int:
 
 
 def _numbers(header: Header | None, most: int, text: str | None = None) -> list[int]:
-    """Convert a header's numbers, which count from 1, to indices, which count from 0.
+    """Convert the numbers in a header, which begin with 1, to indices, which begin with 0.
 
     most: largest allowed number in the text.
     text: the part of the header's value that has the numbers; None means the whole value.
@@ -295,8 +295,9 @@ def _with_articles(
 ) -> np.ndarray:
     """Return the mission of a state with the bits `UNIQUE` of all descriptions.
 
-    The bit of a description in the sentence is set if its article is `the`. The bit of an unused
-    description is set if exactly one object has its mark, on the map or in the agent's hands.
+    If the sentence contains a description, its bit is set if its article is `the`. Otherwise, its
+    bit is set if exactly one object, on the map or in the agent's hands, has the mark of the
+    description.
     """
     counts = [
         int((marks >> d & 1).sum()) + (progress >> (8 + d) & 1) for d in range(2 * len(words))
