@@ -51,7 +51,7 @@ class WordDraws(NamedTuple):
     words: UInt32[Array, " words"]
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return CPython's `randrange(bound)`: the high bits of a uint32, if they are below `bound`.
+        """Return CPython's `randrange(bound)`: the high bits of a uint32, if below `bound`.
 
         A uint32 whose high bits are not below `bound` is skipped.
         """

@@ -55,10 +55,10 @@ class Blind:
         return None
 
     def distances(self, level, most=20_000):
-        """Return the stacked non-terminal states of a level, and their fewest steps to success.
+        """Return all non-terminal states of a level, stacked, and their fewest steps to success.
 
-        The steps are an int array with one entry per state, -1 if success is impossible from it.
-        Raises `TooLargeError` if there are more than `most` states.
+        The steps are an int array (states,), -1 where success is impossible. Raises `TooLargeError`
+        if there are more than `most` states.
         """
         states = [jax.tree.map(np.asarray, jax.device_get(self.begin(level)))]
         number, into, wins, at = {key_of(states[0]): 0}, [[]], [], 0
@@ -89,7 +89,7 @@ class Blind:
 def _backward(into, wins):
     """Return the fewest steps to success of each state; -1 if success is impossible.
 
-    into: for each state, the indices of the states from which one action leads to it.
+    into: for each state, the indices of the states that lead to it by one action.
     wins: indices of the states from which one action succeeds.
     """
     steps = np.full(len(into), -1)

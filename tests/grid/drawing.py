@@ -2,7 +2,7 @@
 
     .  empty      #  wall       G  goal      ~  lava
     k  key        o  ball       x  box       f  floor
-    D  open door  C  closed     L  locked    > v < ^  the agent (before the tile it stands on)
+    D  open door  C  closed     L  locked    > v < ^  the agent, before its tile's letter
 
 A colour follows the letter: r g b p y, and e for grey.
 """

@@ -1,4 +1,4 @@
-"""Scripted players that succeed or fail on purpose in MiniGrid; they see the whole environment."""
+"""Scripted players that succeed or fail on purpose in MiniGrid, from its whole state."""
 
 import copy
 
@@ -78,7 +78,10 @@ def done_next_to_the_target(env):
 
 
 def drop_where(env, wanted):
-    """Drop the object to move on a free cell where `wanted(distance to the target)` is true."""
+    """Drop the object to move in a free cell for which `wanted(distance)` is true.
+
+    The distance is that from the cell to the target, in cells.
+    """
     yield from fetch(env, [env.move_pos], clearing=False, from_boxes=False)
     here = pose_of(env)[:2]
 
@@ -230,9 +233,9 @@ def players(env):
 
 
 def atoms(instr):
-    """Return the simple instructions of a compound instruction, in the order of its sentence.
+    """Return the simple instructions of `instr`, in the order of the sentence.
 
-    A simple instruction is returned as the only entry of a list.
+    If `instr` is itself a simple instruction, it is the only entry of the list.
     """
     if hasattr(instr, "instr_a"):
         return [*atoms(instr.instr_a), *atoms(instr.instr_b)]
@@ -240,7 +243,10 @@ def atoms(instr):
 
 
 class Bot(BabyAIBot):
-    """MiniGrid's expert for BabyAI, limited to `PATIENCE` searches, because it can loop forever."""
+    """MiniGrid's expert for BabyAI; it raises `StuckError` after `PATIENCE` searches per action.
+
+    Without this limit it can loop forever.
+    """
 
     searches = 0  # number of searches so far for the current action
 
@@ -256,7 +262,7 @@ class Bot(BabyAIBot):
 
 
 def the_bot(env):
-    """Act like MiniGrid's expert; raise `StuckError` in levels where the expert raises an error."""
+    """Act like MiniGrid's expert; raise `StuckError` if the expert raises an error."""
     bot, action = Bot(env), None
     while True:
         try:
@@ -310,8 +316,8 @@ def put_next(env, instr):
     here = pose_of(env)[:2]
     near = {c for spot in instr.desc_fixed.obj_poss for c in around([int(i) for i in spot])}
     free = {cell for cell in near if look(env, cell) is None and cell != here}
-    # Turn first, so that the drop is not in the first step of the episode. There a drop does not
-    # count if the agent starts with the object.
+    # Turn first, so that the drop is not in the first step: if the agent starts with the object,
+    # MiniGrid does not count a drop in the first step.
     yield Action.LEFT
     yield from face(env, free.__contains__)
     yield Action.DROP

@@ -1,4 +1,4 @@
-"""Features of a sample of levels, by which distributions are compared.
+"""Features of samples of levels, to compare the distributions of two samples.
 
 A feature has a name and one value for each level. A sample is grids (levels, rows, columns) as tile
 bytes, poses (levels, 3) and missions as text.
@@ -77,7 +77,10 @@ def kind_in_front(sample):
 
 
 def of_things(sample):
-    """Return the number of objects of each kind, and cell and colour of the first and last one."""
+    """Return features of each kind of object: the number, and the cell and colour of two objects.
+
+    The two objects are the first and the last of the kind, row by row.
+    """
     count, rows, columns = sample.grids.shape
     flat = sample.grids.reshape(count, -1)
     found = {"walls": (flat == tiles.WALL).sum(axis=1).tolist()}
@@ -103,7 +106,10 @@ def of_things(sample):
 
 
 def of_pairs(sample, firsts):
-    """Return the positions of objects relative to the agent, and which objects share a colour."""
+    """Return the relative positions of objects, and whether their colours are equal.
+
+    firsts: for each kind, whether a level has an object, and the row and column of the first one.
+    """
     found, row, column = {}, sample.poses[:, 0], sample.poses[:, 1]
     for name, (exists, r, c) in firsts.items():
         apart = [np.where(exists, np.clip(x, -3, 3), 9) for x in (r - row, c - column)]
@@ -166,7 +172,7 @@ def agents_cell(sample):
 
 
 def of_ways(sample):
-    """Return how many cells and objects the agent can reach at once, and with all doors open."""
+    """Return how many cells and objects the agent can reach: at first, and with all doors open."""
     kinds, start = sample.kinds, agents_cell(sample)
     thing = ~np.isin(kinds, (Kind.EMPTY, Kind.WALL, Kind.LAVA))
     at_once = flooded(np.isin(kinds, (*FREE, Kind.DOOR)), start)
@@ -263,7 +269,7 @@ def of_hallway(sample):
     """Return features of Memory: the hallway's last column, the agent's column, and the objects."""
     grids, count = sample.grids, len(sample.grids)
     middle = grids.shape[1] // 2
-    # Column of the first wall in the row below the border.
+    # Column where the hallway ends: the first wall in the row below the border.
     end = (grids[:, 1] == tiles.WALL)[:, 1:].argmax(axis=1) + 1
     upper = sample.kinds[np.arange(count), middle - 2, end + 1]
     return {

@@ -1,4 +1,4 @@
-"""For MiniGrid's levels, compute the fields `task` and `accepted` of this library's levels."""
+"""Compute the fields `task` and `accepted` that this library has, from levels of MiniGrid."""
 
 import functools
 
@@ -146,9 +146,10 @@ def counterpart(id):
 
 
 def fields(env):
-    """Return the fields `task` and `accepted` of this library's level, where its class has them.
+    """Return a dict of the fields `task` and `accepted` that the level has in this library.
 
-    The dict is empty for an environment without an id.
+    A field is left out if the level's class does not have it. The dict is empty for an environment
+    without an id.
     """
     if env.spec is None:
         return {}

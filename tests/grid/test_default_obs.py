@@ -21,8 +21,8 @@ def test_a_varying_mission_is_observed_unless_it_names_the_only_object_of_its_ki
     writes_missions = kind.mission_words is not GridEnv.mission_words
     needed = writes_missions and not issubclass(kind, PickUpWorld)
     env = jaxenvs.make(KINDS[kind])
-    # Mazes need no mission, but their default is `dict`, too, because it has the direction, as in
-    # jaxued.
+    # Mazes do not need the mission. Their default is `dict` nevertheless, because `dict` contains
+    # the agent's direction, as in jaxued.
     assert env.obs == ("dict" if needed or issubclass(kind, MazeEnv) else "image")
     assert jaxenvs.make(KINDS[kind], obs="image").obs == "image"
     assert issubclass(kind, BabyEnv) <= needed

@@ -24,7 +24,7 @@ BUSY = np.array([0.14, 0.14, 0.36, 0.14, 0.07, 0.15, 0.0])
 STILL = np.array([0.2, 0.2, 0.0, 0.2, 0.2, 0.0, 0.2])
 
 NO_DIFFERENCE = dict.fromkeys(upstream.FIELDS, 0)
-# MiniGrid's families in which `done` ends the episode, and families without a task.
+# MiniGrid's families in which `done` ends the episode; families without a task
 DONE_ENDS, NOTHING_TO_WIN = ("GoToDoor", "GoToObject"), ("Playground",)
 
 
@@ -35,8 +35,8 @@ class Ways:
         self.rng, self.actions = np.random.default_rng(seed), env.action_space.n
         self.family = upstream.family(env)
         by_chance = self.family == "DynamicObstacles"
-        # Action for waiting at the start of an episode: it changes nothing. Dynamic-Obstacles has
-        # no such action, so the agent turns there.
+        # Action with which the agent waits without changing the state, except for the time. All
+        # actions of Dynamic-Obstacles change the state, so there the agent turns left.
         self.wait = Action.DROP if self.family in DONE_ENDS else Action.DONE
         self.wait = Action.LEFT if by_chance else self.wait
         upstream.record(env, [], seed=seed)
@@ -101,9 +101,9 @@ class Ways:
 
 
 def recorded(id, steps, seed=0):
-    """Return episodes of MiniGrid, and the policies that played them.
+    """Return recorded episodes of MiniGrid, and the policies that played them.
 
-    Random policies play at least `steps` steps in total, and so do the experts.
+    The random policies play at least `steps` steps in total, and the experts play at least as many.
     """
     env = upstream.make(id)
     ways = Ways(env, seed)
@@ -263,7 +263,8 @@ def events(ours, episodes):
 def play_drawn(size, see, grids, steps, seed):
     """Play random grids beyond the end of their episodes; return (differences, events, steps).
 
-    The time limit is 95 % of the steps. With a lower limit, MiniGrid's rewards would be negative.
+    The time limit is 95 % of the steps, because MiniGrid's rewards are negative after 1.11 times
+    the limit.
     """
     rng = np.random.default_rng([size, see, seed])
     limit = steps - steps // 20
@@ -305,7 +306,7 @@ def test_drawn_levels_with_every_object_in_every_view():
 
 
 def test_drawn_levels_with_the_code_for_accelerators(monkeypatch):
-    """Use, on the CPU, the code that accelerators use; the results must be the same."""
+    """Run the code for accelerators on the CPU; the results must be those of the CPU's code."""
 
     def elsewhere(*args, default, **platforms):
         return default(*args)

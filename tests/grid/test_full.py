@@ -49,7 +49,10 @@ def played(env, key):
 
 
 def seen_again(env):
-    """Return how many observations occurred before, and how many of them had another state then."""
+    """Return how many observations are repetitions, and how many of these have another state.
+
+    A repetition is an observation that equals an earlier one.
+    """
     obs, state, done = jax.device_get(played(env, jax.random.key(0)))
     going_on = np.cumsum(done, axis=1) == 0
     known, again, other = {}, 0, 0
@@ -74,8 +77,8 @@ def test_the_whole_grid_determines_the_state(id):
 def test_elsewhere_the_whole_grid_is_not_enough(id):
     """The observation `full` does not determine the state of these ids.
 
-    In Fetch, `full` lacks the mission. In UnlockPickup, it lacks the colour of a door in which the
-    agent stands.
+    In Fetch, `full` does not show the mission. In UnlockPickup, it does not show the colour of the
+    door if the agent stands in the door's cell.
     """
     env = jaxenvs.make(id, obs="full")
     assert not env.fully_observed and env.full_observations == ()

@@ -35,7 +35,7 @@ def cell(env, place):
 
 
 def lines(env, ours):
-    """Return the header lines of a level's text, with all that MiniGrid's picture does not show."""
+    """Return the header lines of a level's text: all that MiniGrid's picture does not show."""
     found = [f"mission: {env.mission}"]
     things = [(place, it) for place, it in enumerate(env.grid.grid) if it is not None]
     grey = [

@@ -1,8 +1,9 @@
 """Tests that levels have MiniGrid 3.2.0's distribution, and that every level is sound.
 
 Chi-square tests compare levels of MiniGrid with at least as many levels of this library, for all
-features of `features.py`. Among thousands of features, one has p < 1e-4 by chance. A test therefore
-fails only if p < 1e-4 for the same feature in two independent samples. Seeds are fixed.
+features of `features.py`. Among thousands of features, some feature may have p < 1e-4 by chance. A
+test therefore fails only if a feature has p < 1e-4 in two independent pairs of samples. Seeds are
+fixed.
 """
 
 import collections
@@ -172,7 +173,7 @@ MAY_BE_UNSOLVABLE = (
 
 
 def reached(sample):
-    """Return a mask of the cells in reach if the agent moves obstacles and uses every key."""
+    """Return a mask of the cells that the agent can reach if it moves obstacles and uses keys."""
     grids, kinds = sample.grids, sample.kinds
     movable = np.isin(kinds, (*FREE, Kind.KEY, Kind.BALL, Kind.BOX, Kind.KEY_BOX))
     open_ = movable | np.isin(kinds, (Kind.DOOR, Kind.CLOSED_DOOR))
@@ -226,7 +227,7 @@ def check_door_key(sample):
 
 
 def check_chain(id, sample):
-    """Check MultiRoom's chain: one door fewer than rooms, no open door, and every room closed."""
+    """Check that MultiRoom's rooms are closed, with one door fewer than rooms and no open door."""
     doors = np.isin(sample.kinds, DOORS).sum(axis=(1, 2))
     assert (doors == jaxenvs.make(id).rooms - 1).all()
     assert (sample.kinds != Kind.DOOR).all() and (sample.kinds != Kind.LOCKED_DOOR).all()

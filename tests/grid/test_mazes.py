@@ -63,7 +63,7 @@ def drawn(id, count, **fields):
 
 
 def test_named_mazes_have_their_optimal_steps():
-    """The files and the flood fill have the numbers of steps in `NAMED`."""
+    """The files and the flood fill give the numbers of steps in `NAMED`."""
     env = jaxenvs.make(ID)
     entries = levels.load("mazes", env)
     assert {e.notes["title"]: int(e.notes["optimal"]) for e in entries} == NAMED
@@ -186,9 +186,9 @@ def test_the_image_is_that_of_jaxued():
         (2, 5, 0),
         (8, 1, 0),
     }
-    # The agent is in the lower left corner of the maze and looks right. The first axis of the image
-    # therefore runs from top to bottom, and the second axis from right to left. Each row is
-    # reversed below, so that it reads as in the maze.
+    # The agent is in the lower left corner of the maze and looks right. Rows of the image are
+    # therefore rows of the maze from top to bottom, but each row runs from right to left. Reverse
+    # each row to compare it with the maze.
     shown = np.where(image[..., 0] == 2, "#", ".")
     assert ["".join(row[::-1]) for row in shown] == [".....", "####.", ".....", "#####", "#####"]
 

@@ -59,7 +59,7 @@ def played(env, level, plan):
 
 @functools.lru_cache(maxsize=1)
 def compiled_bounds(env, doors):
-    """Return a compiled function (first state of a level, `MOST` states) -> bounds of states."""
+    """Return a compiled function: (first state of a level, `MOST` states) -> lower bounds."""
 
     def bounds_of(first, states):
         level = bounds.level_of(env, first, doors)

@@ -152,7 +152,7 @@ def shared_blind(env):
 
 
 def from_both_sides(env, level, doors=4):
-    """Return the results of `sides.prove` for a level, without results of a search before it."""
+    """Return the results of `sides.prove` for a level that has not been searched before."""
     first = env.reset_state(jax.random.key(0), level, env.default_params)
     first = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], first)
     no, one = np.zeros(1, bool), np.ones(1, int)

@@ -99,7 +99,8 @@ def test_distances_whose_sum_exceeds_a_byte_are_no_proof():
     level = level_of(" ".join(["k" + rows[0][1:], *rows[1:]]), 11, 12)
     first = env.reset_state(jax.random.key(0), level, env.default_params)
     bound = jax.jit(lambda s: bounds.lower_bound(env, bounds.level_of(env, s, 1), s))(first)
-    assert 350 < bound < 500  # steps to the key, the door and the goal; more than a byte holds
+    # Bound on the steps to the key, the door and the goal; a byte holds at most 255.
+    assert 350 < bound < 500
 
 
 def test_a_drop_removes_marks_of_cells_that_were_empty_from_the_start():
@@ -114,8 +115,8 @@ def test_a_drop_removes_marks_of_cells_that_were_empty_from_the_start():
     level = env.marked(
         level_of("o.# ..# X.#", 1, 2, 2, task=task).replace(accepted=jnp.bool_(True))
     )
-    # The level has no key, but an empty cell has the mark of a key, so the agent can face this cell
-    # instead. Dropping the ball removes the mark.
+    # The level has no key, but an empty cell still has the mark of a key: facing this cell counts
+    # as facing the key. Dropping the ball removes the mark.
     stale = level.replace(marks=level.marks.at[3, 2].set(np.uint8(1 << 4)))
     task = jnp.stack([right, none, left, none])
     first = stale.replace(task=task, marks=_swapped(stale.marks))

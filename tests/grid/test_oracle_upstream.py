@@ -123,9 +123,9 @@ def _mission(instruction, env):
 
 
 def blind(env):
-    """Search breadth-first in MiniGrid; return (fewest steps, True) if the search finds success.
+    """Search breadth-first in MiniGrid; return (fewest steps, True) if the search succeeds.
 
-    If not, return (n, False): all plans with up to n steps were tried.
+    If the search does not succeed, return (n, False): no plan with up to n steps succeeds.
     """
     front, seen, depth = [env], {key_of(env)}, 0
     while front:

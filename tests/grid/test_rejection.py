@@ -36,7 +36,7 @@ def acceptance(env):
 def tries(id, resets):
     """Return for each reset the number of levels that it draws until one is accepted.
 
-    The draws are those of `sample_level`. To be fast, all resets that still lack an accepted level
+    The levels are those that `sample_level` draws. For speed, all resets without an accepted level
     draw their next level in one batch.
     """
     env = jaxenvs.make(id)
@@ -115,7 +115,7 @@ class Choosy(GridEnv):
 
 
 def shows(state):
-    """Return whether the level of a state was rejected, as its grid shows by a floor tile."""
+    """Return whether the level of a state was rejected; a rejected level has a floor tile."""
     return np.asarray(state.grid[..., 1, 2]) == Kind.FLOOR
 
 
@@ -138,7 +138,8 @@ def test_a_reset_takes_the_first_accepted_level_or_reports_that_there_is_none():
             assert outcome.info["level_rejected"] == (not any(fine)) == shows(state)
             state = outcome.state
         spent.append(not any(fine))
-    assert 10 < sum(spent) < 50  # expected: 42 % of 60 resets, 0.75**3
+    # Expected: 25, because 0.75**3 = 42 % of 60 resets draw three rejected levels.
+    assert 10 < sum(spent) < 50
 
 
 def roll(venv, steps, limit):

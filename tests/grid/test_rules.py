@@ -160,7 +160,8 @@ def test_the_key_of_its_colour_unlocks_a_door_for_good_and_is_kept(colour):
     before, key, door = f"k{colour} < L{colour} .", f"k{colour}", colour
     becomes(before, [*to_the_door, TOGGLE], f". > D{door} .", carried=key)
     becomes(before, [*to_the_door, TOGGLE, TOGGLE], f". > C{door} .", carried=key)
-    # The agent closes the door and drops the key, because an unlocked door opens without a key.
+    # The agent closes the door, drops the key, and opens the door again: once unlocked, the door
+    # opens without a key.
     without_key = [*to_the_door, TOGGLE, TOGGLE, LEFT, LEFT, DROP, RIGHT, RIGHT, TOGGLE]
     becomes(before, without_key, f"k{colour} > D{door} .")
 

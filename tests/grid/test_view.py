@@ -22,9 +22,9 @@ GRIDS = 300
 def lit_by_the_rule(opaque):
     """Return a mask of the visible (lit) cells, by MiniGrid's rule in plain Python.
 
-    Light starts in the agent's cell, [size // 2, size - 1] of `opaque` [across, ahead]. From each
-    lit cell that is not opaque, it spreads to the left and to the right, and to three cells in the
-    next row ahead.
+    Light starts in the agent's cell, [size // 2, size - 1] of `opaque` [across, ahead]. Light
+    spreads from each lit cell that is not opaque: to its left and right neighbours, and to three
+    cells in the next row ahead.
     """
     size = len(opaque)
     lit = np.zeros((size, size), bool)
@@ -131,7 +131,7 @@ def four_rooms():
 
 @pytest.mark.parametrize("direction", range(4))
 def test_the_lit_cells_of_the_map_are_those_of_the_view(direction):
-    """Check, for each direction, that the lit cells of the map are those that the view shows."""
+    """Check that the cells of the map that `lit` marks are those that the view shows."""
     env, level, look = four_rooms()
     level = level.replace(pose=jnp.array([8, 7, direction], jnp.int8))
     state = env.reset_to(jax.random.key(0), level).state
@@ -148,6 +148,7 @@ def test_the_lit_cells_of_the_map_are_those_of_the_view(direction):
 def test_outside_the_grid_there_is_wall():
     seen = view_of("^ .", see_through_walls=True)
     outside = np.ones((7, 7), bool)
-    # Only cells of the map: they are in the last two rows of the view and in its columns 2 to 5.
+    # Exclude the cells of the map, which are in the last two rows and in columns 2 to 5 of the
+    # view.
     outside[5:, 2:6] = False
     assert (seen[outside] == tiles.WALL).all()

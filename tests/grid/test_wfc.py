@@ -34,7 +34,7 @@ def in_order(preset, watched):
 
 
 def members(patterns, words):
-    """Unpack sets of patterns from words of bits to a bool array (patterns, ...)."""
+    """Unpack sets of patterns, stored as bits of words, to a bool array (patterns, ...)."""
     words, number = np.asarray(words, np.uint32), np.arange(patterns)
     bit = (number % 32).astype(np.uint32).reshape(-1, *[1] * (words.ndim - 1))
     return (words[number // 32] >> bit & 1).astype(bool)
@@ -267,7 +267,7 @@ def test_a_contradiction_restarts_the_level_with_the_same_order_of_cells(monkeyp
 
 @pytest.mark.parametrize(("size", "rejected"), [(8, False), (7, True)])
 def test_a_level_without_a_solution_is_reported(size, rejected, monkeypatch):
-    """An odd chessboard cannot wrap around, so no mosaic of this pattern is complete."""
+    """A chessboard with an odd size cannot wrap around, so no mosaic can be completed."""
     monkeypatch.setitem(wfc.PRESETS, "Chess", wfc.Preset(2, True, "#. .#"))
     env = jaxenvs.make("Grid-WFC-MazeSimple-v0", preset="Chess", size=size)
     assert env.mosaic(jax.random.key(0))[1] == (not rejected)

@@ -165,8 +165,8 @@ class Episode:
 def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]):
     """Play an episode of MiniGrid from a reset; without `stop`, continue after its end.
 
-    `actions` may be a function of MiniGrid's environment after the reset. `env` may be wrapped
-    by MiniGrid's wrappers; `image` selects the part of an observation to compare.
+    `actions` is a list, or a function that returns a list for the environment after the reset.
+    `env` may have MiniGrid's wrappers. `image` selects the part of an observation to record.
     """
     with contextlib.redirect_stdout(None):  # BabyAI prints the levels that it rejects.
         obs, _ = env.reset(seed=seed)
@@ -192,7 +192,10 @@ def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]
 
 
 class FollowedBalls(dynamicobstacles.DynamicObstacles):
-    """Dynamic-Obstacles with recorded moves; `task` has the balls' cells at each time step."""
+    """Dynamic-Obstacles with recorded moves of the balls, which are stored in the field `task`.
+
+    `task` has the balls' cells at each time step.
+    """
 
     moments: int = 1
 

@@ -61,9 +61,9 @@ def colour_of_key(thing):
 
 
 def flooded(env, start, passes):
-    """Return the set of the cells that an agent can reach from `start`, and of their neighbours.
+    """Return the cells, except walls, that the agent can reach from `start`, and their neighbours.
 
-    `passes(cell)` is whether the agent can enter a cell. The set has no walls.
+    `passes(cell)` is whether the agent can enter a cell. The result is a set.
     """
     seen, queue = {start}, [start]
     while queue:
@@ -185,7 +185,7 @@ def unlock(env, cell, clearing=True, banned=frozenset()):
 
 
 def fetch(env, cells, clearing=True, banned=frozenset(), from_boxes=True):
-    """Pick up an object in one of `cells`; with `from_boxes`, first open a box with a key."""
+    """Pick up an object in one of `cells`; with `from_boxes`, open a filled box first."""
     cells = {tuple(int(i) for i in cell) for cell in cells}
     yield from face(env, lambda front: front in cells, clearing, banned)
     cell = ahead(pose_of(env))
@@ -221,9 +221,9 @@ def put_down(env):
 
 
 def clear(env, cell, banned=frozenset()):
-    """Clear the cell in front of the agent: pick its object up, or move it if the hands are full.
+    """Remove the object in front of the agent: pick it up or, with full hands, move it elsewhere.
 
-    After a move, the agent carries the same object as before.
+    After the move, the agent carries the same object as before.
     """
     held = env.carrying
     if held is None:

@@ -58,11 +58,12 @@ def arguments(preset):
 
 
 class Watched(NamedTuple):
-    """What MiniGrid's solver computes for one level; patterns are in MiniGrid's order."""
+    """Record of MiniGrid's solver making one level; patterns are in MiniGrid's order."""
 
     patterns: np.ndarray  # (patterns, width, width): index of each pixel in `COLOURS`
     weights: list  # weight of each pattern
-    adjacency: dict  # (step along x, step along y) -> bool (patterns, patterns): which fit
+    # (step along x, along y) -> bool (patterns, patterns): which patterns fit at this offset.
+    adjacency: dict
     order: np.ndarray  # random numbers by which cells are ordered, [x, y]
     choices: list  # (pattern, x, y) of each choice of a pattern for a cell
     waves: list  # bool (patterns, x, y): possible patterns before and after each choice

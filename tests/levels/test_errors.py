@@ -141,7 +141,7 @@ def fuzz(id, count):
         except levels.LevelError as error:
             assert "\n" not in str(error)
             wrong += 1
-        else:  # no error: writing the level and reading it again must give the same level
+        else:  # no error: writing the level and reading the text must give the same level
             texts.assert_same(levels.read(env, levels.write(env, found)), found)
     return wrong
 

@@ -144,7 +144,7 @@ def test_an_unsolvable_level_has_no_animation(tmp_path, capsys):
 
 @pytest.mark.parametrize("action", ["show", "check"])
 def test_a_folder_without_levels_is_a_mistake(action, tmp_path, capsys):
-    """A folder without a .txt file is an error; `check` once reported success for it."""
+    """A folder without a .txt file is an error, also for `check`, which once reported success."""
     assert run(action, str(tmp_path)) == 2
     assert "the folder has no .txt file" in capsys.readouterr().err
 
@@ -156,7 +156,7 @@ def test_the_option_levels_is_short_for_a_field():
         *("--set", "size=5", "levels=a")
     ]
     assert gathered(["ID", "--levels"], levels=True) == ["ID", "--levels"]
-    # The next option is not taken as the file name of `--levels`.
+    # The option after `--levels` is not taken as the file name of `--levels`.
     assert gathered(["ID", "--levels", "--seed", "3"], levels=True) == [
         *("ID", "--levels", "--seed", "3")
     ]

@@ -69,7 +69,7 @@ def assert_same(found, wanted):
 def check_texts(id, count, moments):
     """Check that reading inverts writing, for `count` levels and for some states of their episodes.
 
-    moments: function that maps the index of a level to the time steps of the states to check.
+    moments: function from the index of a level to the time steps whose states are checked.
     """
     env = jaxenvs.make(id)
     all_levels, states = drawn(id, count)

@@ -23,7 +23,7 @@ PACKAGE = XLandMiniGrid()
 
 
 def loosely(function):
-    """Make `function` run with JAX's standard dtype promotion, as XLand-MiniGrid mixes dtypes."""
+    """Let `function` run with JAX's standard dtype promotion; XLand-MiniGrid mixes dtypes."""
 
     @functools.wraps(function)
     def call(*args):
@@ -63,8 +63,8 @@ def params_of(size, limit):
 def play(size, limit):
     """Return a compiled function that plays actions in XLand-MiniGrid, in a batch of states.
 
-    It maps (grids, poses, pockets, rulesets, actions) to the outputs of the steps, a dict of arrays
-    (rows, steps, ...).
+    The function maps (grids, poses, pockets, rulesets, actions) to a dict of arrays (rows, steps,
+    ...), the outputs of the steps. A row is an environment of the batch.
     """
     params = params_of(size, limit)
 
@@ -96,8 +96,8 @@ def play(size, limit):
 def play_ours(size, num_rules):
     """Return a compiled function that plays actions in this library, in a batch of states.
 
-    It has the arguments and the result of the function that `play` returns, and the time limit as
-    an additional last argument.
+    The function has the arguments and the result of the function that `play` returns, but also
+    takes the time limit as its last argument.
     """
     env = XLand(size=size, num_rules=num_rules, num_tiles=2)
     behind_walls = dataclasses.replace(env, see_through_walls=False)

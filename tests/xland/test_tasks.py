@@ -35,7 +35,7 @@ def trivial() -> Benchmark:
     ],
 )
 def test_the_sets_are_those_of_the_script(name: str, as_a_user):
-    """Draw the task set; `drawn` raises an error if its checksum differs from the script's."""
+    """Generate the task set; `drawn` raises an error if the checksums differ from the script's."""
     found = trivial_set().rulesets if name == TRIVIAL else sets.drawn(name)
     assert found.goal.shape == (SETS[name].num_rulesets,)
     first = jax.tree.map(lambda leaf: np.asarray(leaf)[:1], found).unpacked()
@@ -63,8 +63,8 @@ def pairs(rule: tuple[int, ...]) -> list[tuple[int, ...]]:
 def test_lanes_draw_what_the_serial_script_draws(monkeypatch):
     """Parallel lanes draw the same tasks as the serial script.
 
-    Lanes are short here, so the sequence of tasks has parts from many lanes, and tasks that no lane
-    has drawn.
+    Lanes are few and short here. The sequence of tasks therefore passes through many lanes, and has
+    tasks that no lane has drawn.
     """
     monkeypatch.setattr(exact, "LANES", 24)
     monkeypatch.setattr(exact, "TASKS", 12)

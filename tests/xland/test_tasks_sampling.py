@@ -43,7 +43,7 @@ def codes(pairs: np.ndarray) -> np.ndarray:
 def depth(goal: np.ndarray, rules: np.ndarray) -> int:
     """Return the depth of the tree of rules that make the goal's tiles, directly or indirectly.
 
-    Only the first rule that makes a tile counts; other rules are distractors.
+    If several rules make a tile, only the first one counts; the others are distractors.
     """
     makers = {}
     for rule in rules[rules[:, 0] > 0].tolist():

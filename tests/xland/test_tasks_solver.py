@@ -83,7 +83,7 @@ def test_the_shortest_way(task: str, rows: tuple[str, ...], steps: int):
 def random_task(rng: np.random.Generator) -> tuple[Ruleset, Level]:
     """Return a random task and a random level for it.
 
-    Goal and rules name only four different tiles, so most rules concern a tile of the goal.
+    Goal and rules name only four different tiles, so that many rules name a tile of the goal.
     """
     named = [(3, 1), (4, 3), (5, 2), (6, 2)]
 
@@ -109,9 +109,10 @@ def random_task(rng: np.random.Generator) -> tuple[Ruleset, Level]:
 
 @pytest.mark.parametrize("count", [24, pytest.param(600, marks=pytest.mark.slow)])
 def test_what_the_inventory_rules_out_no_search_finds(count: int, monkeypatch):
-    """The search finds no solution of tasks that the inventory analysis calls unwinnable.
+    """The search finds no solution of a task that the inventory analysis proves unwinnable.
 
-    `solve` normally runs the analysis before the search, so the test disables it there.
+    `solve` normally runs the analysis before the search. The test replaces the analysis, so that
+    `solve` searches in every case.
     """
     analyse = inventory.analyse
     monkeypatch.setattr(solver.validation, "check", lambda *given: None)
@@ -128,9 +129,9 @@ def test_what_the_inventory_rules_out_no_search_finds(count: int, monkeypatch):
 
 
 def test_a_task_that_cannot_be_won():
-    """A rule removes the ball when the agent steps next to it, so the task cannot be won.
+    """A rule removes the ball as soon as the agent steps next to it, so the task cannot be won.
 
-    In the second level it can be won: the agent starts next to the ball, and picks it up.
+    In the second level, the agent starts next to the ball and wins by picking it up.
     """
     ruleset = xland.parse_ruleset(
         "goal: hold(red ball)\nnear(red ball, agent) -> floor\nmap: red ball"
@@ -186,13 +187,14 @@ VANISHES = "near(green goal tile, agent) -> floor\n"
 @pytest.mark.parametrize(
     ("lines", "beside", "winnable"),
     [
-        # The goal tile vanishes when the agent steps next to it, but becomes a key when an agent
-        # below it puts an object down. Only an agent that starts next to the tile can do this.
+        # Stepping next to the goal tile removes the tile. Putting an object down below the tile
+        # turns it into a key. Only an agent that starts next to the tile can do this before it
+        # vanishes.
         (f"goal: hold(red key)\n{VANISHES}above(green goal tile, agent) -> red key", True, True),
         (f"goal: hold(red key)\n{VANISHES}above(green goal tile, agent) -> red key", False, False),
-        # A rule removes the two tiles of the goal. In the first two tasks, it always fires before
-        # the goal is tested. In the third, the ball can also be put beside or below the square,
-        # where the rule does not fire.
+        # A rule removes the ball and the square when they are placed together. In the first two
+        # tasks, the rule fires whenever the goal would be reached. In the third task, the ball can
+        # be put beside or below the square, where the rule does not fire.
         ("goal: above(red ball, blue square)\nabove(red ball, blue square) -> floor", False, False),
         ("goal: above(red ball, blue square)\nnear(blue square, red ball) -> floor", False, False),
         ("goal: near(red ball, blue square)\nabove(red ball, blue square) -> floor", False, True),
@@ -200,7 +202,7 @@ VANISHES = "near(green goal tile, agent) -> floor\n"
         ("goal: near(red ball, blue square)\nhold(red ball) -> floor", False, True),
         ("goal: hold(red ball)\nhold(red ball) -> pink key", False, False),
         ("goal: hold(red ball)\nhold(red ball) -> red key\nhold(red key) -> red ball", False, True),
-        # The goal needs two keys, and each of them would have to be made from the only ball.
+        # The goal needs two different keys, but both can be made only from the same ball.
         ("goal: near(red key, pink key)\nnear(red ball, agent) -> red key\n"
          "hold(red ball) -> pink key", False, False),
         ("goal: near(red key, pink key)\nnear(red ball, agent) -> red key\n"

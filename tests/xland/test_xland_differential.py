@@ -19,7 +19,8 @@ ROWS = 11 * 15
 def compared(play, seed, rows=ROWS, size=SIZE, num_rules=NUM_RULES):
     """Return the differences in a batch, the kinds of fired rules, and the kinds of reached goals.
 
-    A kind of rule is known to have fired if a rule fired in a row with rules of only this kind.
+    A row is an environment. A kind of rule counts as fired if a rule fired in a row that has only
+    rules of this kind.
     """
     played = play(np.random.default_rng(seed), rows, STEPS, size, num_rules)
     different, fired, reached = lockstep(played, size)
@@ -28,9 +29,9 @@ def compared(play, seed, rows=ROWS, size=SIZE, num_rules=NUM_RULES):
 
 
 def lockstep(played, size):
-    """Return the differences in a batch, and two masks of its rows.
+    """Return the differences in a batch, and two masks of its environments.
 
-    The first mask has the rows where a rule fired, the second the rows where the goal was reached.
+    The first mask tells where a rule fired, the second mask where the goal was reached.
     """
     given = worlds.on_device(played)
     theirs = peer.play(size, LIMIT)(*given)

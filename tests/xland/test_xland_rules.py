@@ -2,7 +2,7 @@
 
 The expected boards were checked with xminigrid 0.9.3. Boards have 3 x 3 cells inside walls. A cell
 is a word: the letters of its kind and its colour, as in `jaxenvs.xland.facts`. In the agent's cell,
-`^ > v <` comes before the letters.
+one of `^ > v <` comes before the letters.
 """
 
 import jax

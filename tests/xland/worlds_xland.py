@@ -78,7 +78,7 @@ def chosen(rng, rows, names, num_rules, num_tiles):
 
 
 def laid(rng, plan, size, init_tiles):
-    """Return (grids, poses): for each row of `init_tiles`, a random level of a layout."""
+    """Return (grids, poses) of random levels of a layout, one for each row of `init_tiles`."""
     rows = len(init_tiles)
     grid = np.repeat(plan.grid.reshape(1, -1), rows, axis=0)
     each = np.arange(rows)[:, None]
@@ -107,7 +107,8 @@ def small_tasks(rng, rows, steps, size, num_rules):
 def played(rng, grid, pose, ruleset, steps):
     """Return `Worlds` with these levels and tasks, and with random actions.
 
-    Every second agent is moved next to a random object and faces it, if the cell there is free.
+    Every second agent is moved to a cell next to a random object, facing the object, if this cell
+    is free.
     """
     ruleset, pose = ruleset.replace(init_tiles=_no_tiles(len(grid))), pose.copy()
     for row in range(0, len(grid), 2):
@@ -127,9 +128,9 @@ def _played(rng, grid, pose, pool, ruleset, steps, odds=ODDS):
 
 
 def rulesets(rng, rows, num_rules, pool, size):
-    """Return random tasks with all kinds of goals, one task per row.
+    """Return random tasks with all kinds of goals, one task per environment.
 
-    In the first half of the rows, all rules of a task have the same kind. In the second half, each
+    In the first half of the tasks, all rules of a task have the same kind. In the second half, each
     rule has a random kind.
     """
     kind = rng.integers(0, len(RULES), (rows, num_rules))
