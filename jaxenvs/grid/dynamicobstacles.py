@@ -1,8 +1,8 @@
 """Dynamic-Obstacles: reach the goal among moving balls (MiniGrid 3.2 `dynamicobstacles.py`).
 
-Difference from MiniGrid: a ball that has a free cell next to it always moves. In MiniGrid such a
-ball stays where it is if 101 random draws hit occupied cells. This happens once in 146,000 moves of
-a ball with one free cell next to it, and once in 10**11 moves of a ball with two.
+Difference from MiniGrid: a ball that has a free cell next to it always moves. In MiniGrid, a ball
+does not move if 101 random draws hit occupied cells. This happens in one of 146,000 moves if one
+cell next to the ball is free, and in one of 10**11 moves if two cells are free.
 """
 
 from typing import ClassVar

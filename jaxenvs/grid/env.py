@@ -273,7 +273,7 @@ class GridEnv(GridWorld):
         return facts.facts(self, state)
 
     def text_inputs(self, state: GridState, params: Any = None) -> dict[str, Array]:
-        """Return the arrays from which `texts` writes; see `facts.text_inputs`."""
+        """Return the arrays that `texts` turns into words; see `facts.text_inputs`."""
         return facts.text_inputs(self, state)
 
     def texts(self, inputs: dict[str, np.ndarray], detail: str = "full") -> list[str]:

@@ -60,7 +60,7 @@ class Front(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """Flags, masks and bit offsets of a step, from the action and the agent's direction."""
+    """Flags, masks and bit offsets that follow from the action and the agent's direction."""
 
     forward: Bool[Array, ""]  # whether the action is `FORWARD`
     picked: Bool[Array, ""]  # whether the action is `PICKUP`

@@ -249,7 +249,7 @@ class XLand(GridWorld):
         return facts.effects(self, before, action, after, params)
 
     def text_inputs(self, state: XLandState, params: Any = None) -> dict[str, Array]:
-        """Return the arrays from which `texts` writes; see `facts.text_inputs`."""
+        """Return the arrays that `texts` turns into words; see `facts.text_inputs`."""
         return facts.text_inputs(self, state, params)
 
     def texts(self, inputs: dict[str, np.ndarray], detail: str = "full") -> list[str]:

@@ -71,7 +71,7 @@ def _words_of(env: Any, task: Any) -> Any:
 def sentences(env: Any) -> dict[str, int | None]:
     """Return a dict from the text of each mission of `env` to its task; the target's cell is 0.
 
-    The only value is None if the mission names no objects.
+    If the only mission names no objects, its task is None.
     """
     found = form(env)
     if found is None:
