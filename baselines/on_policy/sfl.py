@@ -50,7 +50,7 @@ class Settings(curricula.OverLevels):
             )
 
     def batches(self, devices: int) -> int:
-        """Return the number of batches of candidate levels that each of `devices` devices plays."""
+        """Return the number of batches of candidate levels for each of `devices` devices."""
         return -(-self.candidates // (self.candidate_envs * devices))
 
 
@@ -116,10 +116,10 @@ def candidate_share(learner: SFLLearner) -> float:
 
 
 def refreshed(learner: SFLLearner, runner: Runner, key: Array) -> Chosen:
-    """Return the curriculum; every `every` updates, replace the kept levels by a new search.
+    """Return the curriculum; in every `every`-th update, search for new levels to keep.
 
-    All seeds search in the same updates. The condition is a maximum over all seeds, and so a scalar
-    under `vmap`; `cond` therefore skips the search in all other updates.
+    All seeds search in the same updates. The maximum over seeds makes the condition a scalar under
+    `vmap`, so that `cond` skips the search in all other updates.
     """
     chosen: Chosen = runner.levels
     is_due = (chosen.updates % learner.settings.every == 0).astype(jnp.int32)
