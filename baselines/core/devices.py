@@ -29,7 +29,7 @@ POOL = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """Number of devices of a run, over all processes, and the operations between these devices."""
+    """The devices of a run: their number, over all processes, and operations between devices."""
 
     count: int = 1
 

@@ -136,9 +136,8 @@ def descend(
 ) -> tuple[Any, dict[str, Array]]:
     """Take a gradient step on each minibatch; return the runner and the mean losses.
 
-    `loss` is a loss function as `gradients` describes it. `orders` has the indices of each
-    minibatch's items. Each array in `scales` has one entry per minibatch, passed to `loss` after
-    the minibatch.
+    `orders` has the indices of each minibatch's items. `loss` is a loss function as `gradients`
+    describes it; after the minibatch, it gets the minibatch's entry of each array in `scales`.
     """
     settings, (weights, fixed) = learner.settings, split_weights(runner.weights)
     chain = optimiser(settings)

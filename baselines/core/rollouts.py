@@ -164,8 +164,8 @@ def collect(
     """Act for `rollout_steps` steps in every environment; return the runner and the rollout.
 
     `choose` chooses the actions. `record`, unless None, stores each step in the runner, for example
-    in a replay buffer. The rollout's rewards include an exploration bonus and are divided by a
-    running scale, if the settings say so.
+    in a replay buffer. Depending on the settings, an exploration bonus is added to the rewards, and
+    rewards are divided by a running standard deviation.
     """
     steps, apart = learner.settings.rollout_steps, shortest_limit(learner)
     slots = np.arange(steps, dtype=np.int32) // apart
@@ -236,9 +236,9 @@ def advance(learner: Learner, runner: Any, key: Array, action: Array) -> tuple[S
 
 
 def shortest_limit(learner: Learner) -> int:
-    """Return the smallest possible number of steps between two truncations of an environment.
+    """Return the smallest number of steps that can lie between two truncations of an environment.
 
-    The result is at least 1, and at most `rollout_steps`.
+    The number is limited to the range from 1 to `rollout_steps`.
     """
     env, steps = learner.env.env, learner.settings.rollout_steps
     return max(1, min(env.shortest_limit(env.default_params), steps))

@@ -40,9 +40,9 @@ class Scheduled:
     These settings have no command-line flags.
     """
 
-    # Pairs of numbers, one pair for each time that the run was resumed with other `total_steps`:
-    # the number of updates made before that, and the number of updates that the whole run was
-    # planned to have before that.
+    # A pair (updates made, updates planned) for each time that the run was resumed with other
+    # `total_steps`. Both numbers are those just before the run was resumed: how many updates had
+    # been made, and how many the whole run was planned to have.
     plans: tuple[tuple[int, int], ...] = ()
     # update at which the learning-rate schedule started or last restarted
     rate_since: NonNegativeInt = 0

@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32
 
 SLOPE = 1e-3  # slope of the linear term of h, which makes h invertible (epsilon in the paper)
-# Tolerance for rounding errors, in units of the spacing: a number counts as too large only if it
-# lies farther than this beyond the outermost atom.
+# A number counts as too large only if it lies beyond the outermost atom by more than this fraction
+# of the spacing. Smaller distances may be rounding errors.
 ROUNDING = 1e-3
 
 

@@ -85,8 +85,8 @@ class Target(NamedTuple):
     clipped: Float32[Array, " batch"]  # 1 if the target's mean lies beyond the atoms, else 0
 
 
-# Tolerance for rounding errors of a target's mean, as a fraction of the atoms' spacing: only a mean
-# that lies farther beyond the outermost atom counts as clipped.
+# A target counts as clipped only if its mean lies beyond the outermost atom by more than this
+# fraction of the atoms' spacing. Smaller distances may be rounding errors.
 ROUNDING = 1e-3
 check = replay_checks.check
 init = q_learning.init

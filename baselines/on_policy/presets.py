@@ -69,7 +69,7 @@ LOOK_BACK = {"bonus": 0.1, "novelty": "noveld", "gamma": 0.995, "memory": 64, "e
 LOOK_BACK_BY_ATTENTION = {"bonus": 0.2, "memory": 32, "depth": 1}
 
 # Settings for Craft's open world. Rewards come throughout an episode, for gathering and making many
-# things. A short run can only learn to reach the next reward, so the discount is strong.
+# things. A short run can only learn to reach the next reward, so `gamma` is small.
 OPEN_WORLD = {
     "rollout_steps": 64,
     "learning_rate": 4.5e-4,

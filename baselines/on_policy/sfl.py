@@ -69,7 +69,8 @@ def check(learner: SFLLearner, seeds: int, episodes: int) -> None:
     """Raise `ValueError` if the environment does not fit SFL.
 
     The environment must define success, and its time limit must be at most `rollout_steps` and at
-    most `candidate_steps`. A `sampled` above 0 must be large enough for one environment per device.
+    most `candidate_steps`. If `sampled` is above 0, this fraction of a device's environments must
+    be at least one environment, after rounding.
     """
     settings = learner.settings
     curricula.check_env(learner, settings.rollout_steps, "rollout_steps")

@@ -265,7 +265,7 @@ class TaskMemory(Recurrent):
     def with_goal(
         self, memory: Float32[Array, "*rows memory"], goal: Int32[Array, "*rows 3"]
     ) -> Float32[Array, "*rows memory"]:
-        """Return the recurrent state with the goal that the policy receives set to `goal`.
+        """Set the goal that the policy receives; return the recurrent state, which contains it.
 
         `goal` contains the kind of the goal and the kinds of the two cells that it names. If the
         kind of the goal is 0, the policy receives the predicted goal instead.

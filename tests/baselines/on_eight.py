@@ -40,9 +40,9 @@ def agents() -> tuple[Learner, ...]:
 def gradients() -> dict[str, float]:
     """Compare a minibatch's gradient on one device with two gradients on eight devices.
 
-    Return the relative difference of each gradient on eight devices. For "together", advantages are
-    normalised over all devices. For "alone", each device normalises its own advantages, which is
-    wrong.
+    Return the largest relative difference of each of the two from the gradient on one device.
+    "together": advantages are normalised over all devices. "alone": each device normalises its own
+    advantages, which is wrong.
     """
     one, eight = agents()
     rows = ENVS * one.settings.rollout_steps

@@ -188,8 +188,7 @@ def test_the_actor_can_be_updated_less_often(fallen):
     }
     (critics,) = counts["critic"]
     assert critics >= 32 and counts["weights"] == counts["temperature"] == {critics // 4}
-    # A mean over all gradient steps, with 0 for steps without an actor update, would be a quarter
-    # of this.
+    # If gradient steps without an actor update counted as 0, the mean would be a quarter as large.
     assert (np.abs(metrics["entropy"]) > 0.3).all()
 
 

@@ -88,7 +88,7 @@ ELSEWHERE = (
     "world",
     "ppo-ray",
     "apex",
-)  # learners left out of the test below, because they need other environments or data
+)  # learners left out of the test below, because they need other environments, data or programs
 
 
 @pytest.mark.parametrize(

@@ -72,8 +72,8 @@ def test_late_errors_do_not_change_overwritten_items():
     drawn = shard.sample(1, 8000)
     seen = drawn.items["obs"]["seen"][0, :, 0]
     assert seen.min() == 3 and seen.max() == 10 and drawn.held == 8
-    # After the late errors, items 3, 4 and 5 have error 9, and the five newer items have error 1.
-    # So the three are sampled with probability 3 * 9 / (3 * 9 + 5 * 1) = 27 / 32.
+    # The late errors give items 3, 4 and 5 the error 9. The five newer items have the error 1. So
+    # items 3 to 5 are sampled with probability 3 * 9 / (3 * 9 + 5 * 1) = 27 / 32.
     np.testing.assert_allclose((seen < 6).mean(), 27 / 32, atol=0.02)
 
 

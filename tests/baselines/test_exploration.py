@@ -118,7 +118,10 @@ def test_elliptical_bonuses_are_those_of_the_inverted_matrix():
 
 @pytest.mark.parametrize("size", [pytest.param(1.0, marks=pytest.mark.full), 300.0])
 def test_bonuses_of_large_features_stay_right_over_long_episodes(size):
-    """Compare bonuses over 4,000 steps, with 40 different observations, with NumPy in float64."""
+    """Compare the last bonus of a long episode with NumPy in float64; no bonus is negative.
+
+    The episode has 4,000 steps and 40 different observations.
+    """
     rng = np.random.default_rng(0)
     known = rng.normal(size=(40, e3b.FEATURES)) * size / 8
     seen = known[rng.integers(0, 40, 4_000)].astype(np.float32)[:, None]
