@@ -162,7 +162,7 @@ def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, An
 
 
 def add_bonus(learner: Learner[Any], runner: Any, rollout: Any) -> tuple[Any, Any]:
-    """Train the exploration bonus on a rollout and add the bonuses to its rewards, if there is one.
+    """Train the exploration bonus, if any, on a rollout, and add its bonuses to the rewards.
 
     Each step gets the bonus of its next observation; steps that end an episode get none. Return the
     runner and the rollout.

@@ -82,10 +82,10 @@ class Scheduled:
         return stage.begin + (share - float(stage.share)) / rest * stage.length
 
     def check_plans(self) -> None:
-        """Raise `ValueError` if no run can have the record `plans` of changes to its planned end.
+        """Raise `ValueError` if the pairs in `plans` contradict each other.
 
-        The updates at which the run was resumed must increase, and none may be later than the end
-        that was planned until then.
+        The updates at which the run was resumed must increase, and none may be later than the last
+        update that was planned until then.
         """
         updates = [at for at, _ in self.plans]
         if updates != sorted({*updates}) or any(not 0 < at <= end for at, end in self.plans):

@@ -4,7 +4,7 @@ An inverse dynamics model predicts the action between two observations from thei
 features are trained only for this prediction, so they omit all that the agent cannot influence.
 
 The bonus of an observation with features `f` is `f^T C^-1 f`. The matrix `C` is `RIDGE` times the
-identity, plus the sum of `f f^T` over the episode's earlier observations. It generalises visit
+identity, plus the sum of `f f^T` over the episode's earlier observations. `C` generalises visit
 counts to continuous features.
 
 Instead of `C`, a matrix `S` with `C^-1 = S S^T` is stored for each episode; each observation

@@ -83,8 +83,8 @@ network, training_env, wrapped = curricula.network, curricula.training_env, curr
 def check(learner: PLRLearner, seeds: int, episodes: int) -> None:
     """Raise `ValueError` if PLR cannot train with these settings in this environment.
 
-    The settings `score` and `edits` have requirements of the environment. A robust run must be long
-    enough for a replay, because it learns only from replays.
+    Some values of the settings `score` and `edits` need an environment that supports them. A robust
+    run must be long enough for a replay, because it learns only from replays.
     """
     settings, env = learner.settings, learner.env.env
     curricula.check_env(learner, settings.rollout_steps, "rollout_steps")
