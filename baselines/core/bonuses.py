@@ -5,9 +5,10 @@ A bonus is a frozen dataclass of pure functions. `init` returns the bonus's netw
 state is reset at the end of an episode. `rewards` trains the networks on a rollout and returns the
 novelty of each step.
 
-Bonuses are divided by the running standard deviation of their discounted sums. A bonus never reads
-the previous action, even if the policy does: E3B's inverse model must predict that action, and
-could otherwise copy it from its input.
+Bonuses are divided by the running standard deviation of their discounted sums.
+
+Bonuses read observations without the previous action, even if the policy reads it. E3B's inverse
+model is trained to predict that action, and could otherwise copy it from its input.
 """
 
 import dataclasses
@@ -49,9 +50,9 @@ Rewards = tuple[Any, PyTree[Array], Float32[Array, " envs"], Float32[Array, "ste
 class Bonus:
     """Base class of exploration bonuses.
 
-    The methods' argument `curiosity` contains the bonus's networks and statistics, as returned by
-    `init`. `memory` contains the bonus's state in each environment's episode, as returned by
-    `begin`.
+    The methods have two common arguments. `curiosity` contains the bonus's networks and statistics,
+    as `init` returns them. `memory` contains the bonus's state in each environment's current
+    episode, as `begin` returns it.
     """
 
     space: spaces.Space  # space of the networks' input
@@ -116,8 +117,8 @@ class Bonus:
     ) -> Float32[Array, "steps envs"]:
         """Return the discounted sum of all bonuses up to each step, across episodes and rollouts.
 
-        The sums do not restart at 0 with a rollout. Otherwise they would rise during every rollout,
-        and their standard deviation would mostly measure this rise.
+        A sum continues from the last rollout: sums that restarted at 0 would rise during every
+        rollout, and their standard deviation would mostly measure the rise.
         """
 
         def add(total: Array, bonus: Array) -> tuple[Array, Array]:
@@ -161,10 +162,10 @@ def begin(learner: Learner[Any], obs: PyTree[Array], key: Array) -> dict[str, An
 
 
 def add_bonus(learner: Learner[Any], runner: Any, rollout: Any) -> tuple[Any, Any]:
-    """If there is an exploration bonus, train it on a rollout and add it to the rewards.
+    """Train the exploration bonus, if any, on a rollout, and add its bonuses to the rewards.
 
-    The reward of each step increases by the bonus of the step's next observation. Rewards of steps
-    that end an episode stay unchanged. Return the runner and the rollout.
+    Each step gets the bonus of its next observation; steps that end an episode get none. Return the
+    runner and the rollout.
     """
     bonus = of_settings(learner)
     if bonus is None:

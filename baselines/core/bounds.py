@@ -42,7 +42,7 @@ class Bounds(NamedTuple):
         lower = f"{'above' if self.open else 'at least'} {self.least:g}"
         if math.isinf(value) and value >= self.least and not self.infinite:
             return "finite"
-        # NaN counts as too low, because `not value > ...` is True for NaN.
+        # a comparison with NaN is False, so `not value > least` treats NaN as too low
         too_low = not value > self.least if self.open else not value >= self.least
         too_high = value >= self.most if self.below else value > self.most
         if self.open and (too_low or too_high) and self.most < math.inf:
@@ -68,9 +68,9 @@ Swept = T | Array
 
 @functools.cache
 def bounds(kind: type) -> dict[str, Bounds]:
-    """Return the declared bounds of a settings class's fields, by field name.
+    """Return the bounds of a settings class's fields, by field name, as annotations declare them.
 
-    A field that a subclass redeclares without bounds keeps the bounds of the base class.
+    If a subclass declares a field again without bounds, the field keeps the base class's bounds.
     """
     found = {}
     for base in reversed(kind.__mro__):

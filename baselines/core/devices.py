@@ -29,7 +29,7 @@ POOL = 4096
 
 @dataclasses.dataclass(frozen=True)
 class Devices:
-    """Number of devices of a run, over all processes, and the operations between these devices."""
+    """The devices of a run: their number, over all processes, and operations between devices."""
 
     count: int = 1
 
@@ -101,10 +101,10 @@ class Devices:
         return array if self.count == 1 else jax.lax.all_gather(array, DEVICES, tiled=True)
 
     def distribute(self, tree: PyTree[Array], source: Int32[Array, " all"]) -> PyTree[Array]:
-        """Return this device's equal part of a batch: the first device gets the first items.
+        """Return this device's equal part of a batch: device 0 gets the first items, and so on.
 
-        Before the call, every device has arrays for the whole batch, in which only some entries are
-        valid. The entry of item i is valid on device `source[i]`, and is copied from there.
+        Before the call, each device has arrays for the whole batch, in which only some items are
+        valid. Item i is valid on device `source[i]`, and is copied from there.
         """
         if self.count == 1:
             return tree
@@ -158,8 +158,8 @@ class Devices:
         """Wrap `function` in `shard_map`, so that each device runs it on its part of the arrays."""
         if self.count == 1:
             return function
-        # `check_vma=False` stops `jax.grad` from summing the gradients of replicated arrays over
-        # the devices. The method `mean` averages these gradients instead.
+        # With `check_vma=True`, `jax.grad` would sum the gradients of replicated arrays over the
+        # devices. Instead, the method `mean` averages them.
         return jax.shard_map(
             function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
         )

@@ -24,8 +24,8 @@ from .planning import Search, search_of
 from .policy import Policy
 from .policy_statement import describe, in_brackets
 
-# Constant that is folded into the key of a run's seed to get the key of its evaluations. All
-# evaluations of a run thus play the same levels, drawn independently of the training levels.
+# Folded into the key of a run's seed, this constant gives the key of the run's evaluations. All
+# evaluations of a run therefore play the same levels, drawn independently of the training levels.
 EVALUATION = 0x5EED
 
 
@@ -49,15 +49,15 @@ def first_episodes(
     memory: Any = None,
     params: Any = None,
 ) -> Episodes:
-    """Play one episode in each of `count` environments, until the last of them ends.
+    """Play one episode in each of `count` environments, until the longest episode has ended.
 
     `act(key, obs, state)` returns the actions of the batch. For a recurrent policy, `memory` is the
     recurrent state at the start of an episode, and `act(key, obs, state, memory)` returns actions
     and recurrent states.
 
-    The environments have no autoreset. With autoreset, the first `count` episodes to end would
-    contain too many short ones. `params` are environment params, either shared by all environments
-    or with one value for each environment.
+    There is no autoreset: with it, short episodes would be overrepresented among the first `count`
+    to end. `params` are environment params, either shared by all environments or with one value for
+    each environment.
     """
     venv, names = make_vec(env, count, autoreset="none"), len(env.achievements)
     key_reset, key_play = jax.random.split(key)
@@ -146,10 +146,10 @@ class EvaluatedPolicy(NamedTuple):
         simulations: int | None = None,
         other: bool = False,
     ) -> "EvaluatedPolicy":
-        """Return a learner's policy for evaluations: greedy if `agents.greedy`, else sampled.
+        """Return the policy that evaluations of a learner use.
 
-        `other` reverses this choice: sampled if `agents.greedy`, else greedy. `simulations` is the
-        number of simulations of a planner's search, see `search_of`.
+        The policy is greedy if `agents.greedy`, else it samples actions; `other` reverses this
+        choice. `simulations` is the number of simulations of a planner's search, see `search_of`.
         """
         env = learner.algorithm.wrapped(agents.env, vars(learner.settings))
         return cls(env, learner.network, agents.greedy != other, search_of(learner, simulations))
@@ -174,11 +174,11 @@ class EvaluatedPolicy(NamedTuple):
         return action, memory
 
     def player(self, agents: Agents, count: int) -> Callable[[PyTree[Array]], Episodes]:
-        """Return a compiled function that takes the stacked weights of all agents and plays.
+        """Return a compiled function from the stacked weights of all agents to their `Episodes`.
 
-        The function plays `count` episodes per agent, on the same levels in every call, and returns
-        `Episodes`. It does not need the agents' swept settings. Among policies, only a planner's
-        search reads settings, and planners do not support sweeps.
+        The function plays `count` episodes per agent, on the same levels in every call. It needs no
+        swept settings: only the search of a planner reads settings, and planners do not support
+        sweeps.
         """
         keys = agents.keys
 
@@ -202,8 +202,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Play `count` episodes with each agent's policy; return the content of eval.json.
 
-    A policy with a search is evaluated two more times. The first additional evaluation is without
-    the search. The second uses the search, but swaps greedy and sampled actions.
+    If the policy has a search, two more evaluations follow: one without the search, and one with
+    sampled instead of greedy actions (or greedy instead of sampled ones).
     """
     main = EvaluatedPolicy.of(learner, agents)
     others: dict[str, EvaluatedPolicy] = {}
@@ -257,10 +257,10 @@ def means(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
 
 
 def achievements(episodes: Episodes, names: Sequence[str]) -> dict[str, Any]:
-    """Return the rate at which episodes earn each achievement, and Crafter's score in percent.
+    """Return the fraction of episodes that earn each achievement, and Crafter's score in percent.
 
-    For several seeds, the score (Hafner, 2021) is computed for each seed and then averaged. Return
-    {} if the environment has no achievements.
+    The score (Hafner, 2021) is computed for each seed and then averaged. The result is {} if the
+    environment has no achievements.
     """
     if episodes.achieved is None:
         return {}

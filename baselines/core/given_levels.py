@@ -1,7 +1,7 @@
 """Wrapper that plays chosen levels: each environment of a batch repeats its own level.
 
-The level is part of the environment's params, and every reset starts again in this level. A rollout
-therefore needs no code for chosen levels: it only passes the params.
+The level is part of the environment's params, and every reset begins in this level. A rollout
+therefore plays chosen levels if these params are passed to it.
 """
 
 from typing import Any, ClassVar
@@ -32,8 +32,8 @@ class LevelParams(Struct):
 class GivenLevel(Wrapper):
     """Begin every episode in the level `params.level`, which may differ between environments."""
 
-    # `fresh`, the simplest source of levels, is the cheapest here: a reset generates no level, but
-    # copies the level from the params.
+    # A reset generates no level, but copies it from the params. So `fresh`, the simplest source of
+    # levels, is also the cheapest.
     reset_source: ClassVar[str] = "fresh"
     level_budget: ClassVar[int] = 1
 

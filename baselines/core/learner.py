@@ -194,9 +194,10 @@ class Learner(Generic[S, N]):
         return after._replace(params=None), metrics
 
     def _swept(self, runner: Any) -> "Learner[S, N]":
-        """Return the learner with its swept settings replaced by their values in the runner.
+        """Return the learner with its swept settings replaced by the runner's values.
 
-        These values are traced arrays, so one compiled program trains all combinations of them.
+        In the compiled program these values are traced arrays, so one program trains with all of
+        them.
         """
         settings: Any = self.settings
         if swept := getattr(runner, "swept", ()):
@@ -207,10 +208,11 @@ class Learner(Generic[S, N]):
 def over_seeds(step: Callable[..., Any]) -> Callable[..., Any]:
     """Map `step(runner, *rest)` over seeds, the first axis of `runner`; all seeds share `rest`.
 
-    A single seed runs without this axis, for two reasons. On CPUs, even an axis of size 1 makes a
-    matrix product two to three times slower (layers of width 64, batches of 64 or 256). And under
-    `vmap`, each iteration of the `while` loops that generate levels selects between the old and new
-    states of all environments. With or without the axis, `step` can reduce over `SEEDS`.
+    A single seed runs without a seed axis, which is faster for two reasons. On CPUs, even an axis
+    of size 1 makes a matrix product two to three times slower (layers of width 64, batches of 64 or
+    256). And under `vmap`, each iteration of the `while` loops that generate levels also has to
+    select between old and new states of all environments. With or without the axis, `step` can
+    reduce over the axis name `SEEDS`.
     """
 
     def stepped(runners: Any, *rest: Any) -> Any:

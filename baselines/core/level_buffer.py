@@ -5,8 +5,8 @@ staleness, a level is drawn by the rank of its score, else by the time since its
 
 Deliberate difference from jaxued, which inserts the levels of a batch one after another: here the
 whole batch is inserted at once. The new level with the highest score is paired with the slot that
-is least likely to be replayed, the second highest with the second least likely, and so on. A new
-level replaces the level of its slot if its score is higher.
+is least likely to be replayed, the second highest with the second least likely, and so on. In each
+pair, the new level is written to the slot if its score exceeds the score of the slot's level.
 """
 
 import functools
@@ -48,8 +48,8 @@ class LevelBuffer(NamedTuple):
 def empty(like: PyTree[Array], played: Played, slots: int) -> LevelBuffer:
     """Return an empty buffer of `slots` slots.
 
-    `levels` in the result has the shapes and dtypes of the example levels `like`, and `played`
-    those of the example statistics `played`.
+    The arguments `like` (levels) and `played` (statistics) are examples, which give the shapes and
+    dtypes of the buffer's arrays.
     """
 
     def blank(leaf: Array) -> Array:
@@ -98,9 +98,9 @@ def find(
 def best_returns(
     buffer: LevelBuffer, hashes: UInt32[Array, "levels 2"], best: Float32[Array, " levels"]
 ) -> Float32[Array, " levels"]:
-    """Return the largest return so far on each level, from the buffer and from this rollout.
+    """Return the largest return so far on each level: the maximum of `best` and the buffer's value.
 
-    `best` has the largest return on each level in this rollout.
+    `best` is the largest return on each level in the last rollout.
     """
     slot, known = find(buffer, hashes)
     return jnp.maximum(best, jnp.where(known, buffer.played.best[slot], -jnp.inf))
@@ -120,7 +120,7 @@ def probabilities(
 
 
 def _ranked(buffer: LevelBuffer, temperature: Any) -> Float32[Array, " slots"]:
-    """Return each slot's probability if levels are drawn by the rank of their score only.
+    """Return the replay probability of each slot under ranking by score, without staleness.
 
     The probability is proportional to (1 / rank) ** (1 / temperature).
     """
@@ -164,16 +164,15 @@ def inserted(
 
 
 def _merged(played: Played, hashes: UInt32[Array, "levels 2"]) -> tuple[Played, Bool[Array, " n"]]:
-    """Give equal levels of a batch the same statistics, and mark one copy of each level.
+    """Give equal levels of a batch common statistics, and return a mask of their first copies.
 
-    Each statistic is averaged over the equal levels; `best` is their maximum instead. Return the
-    statistics, and a mask that is True for the first copy of each level.
+    Each statistic is the mean over the equal levels, except `best`, which is their maximum. The
+    mask is True for the first copy of each level in the batch.
     """
     same = (hashes[:, None] == hashes[None]).all(axis=-1)
     share = same.astype(jnp.float32)
     share = share / share.sum(axis=1, keepdims=True)
-    # The precision is HIGHEST because accelerators otherwise round the factors of a product to
-    # fewer bits than float32 has.
+    # With a lower precision, accelerators would round the factors of the matrix product.
     mean = functools.partial(jnp.matmul, share, precision=jax.lax.Precision.HIGHEST)
     means = {name: mean(getattr(played, name)) for name in ("score", "returned", "success")}
     best = jnp.where(same, played.best, -jnp.inf).max(axis=1)
@@ -187,7 +186,7 @@ def _replaced(
     is_new: Bool[Array, " levels"],
     score: Float32[Array, " levels"],
 ) -> Int32[Array, " levels"]:
-    """Return the slot that each new level is written to; out of range if the level is dropped."""
+    """Return the slot to write each new level to, or an index out of range to drop the level."""
     slots, most = len(probability), min(len(score), len(probability))
     places = jnp.argsort(jnp.where(buffer.filled, probability, -1.0), stable=True)[:most]
     best_first = jnp.argsort(jnp.where(is_new, -score, jnp.inf), stable=True)[:most]

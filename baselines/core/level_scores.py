@@ -76,8 +76,8 @@ def mean_over_episodes(
 ) -> Float32[Array, " envs"]:
     """Average `values` over the steps of each finished episode, then over the episodes.
 
-    Return one mean per environment. For an environment in which no episode has ended, the mean is
-    over all steps.
+    Return one mean per environment. If no episode has ended in an environment, average over all
+    steps.
     """
     done = rollout.terminated | rollout.truncated
 

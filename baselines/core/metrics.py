@@ -1,7 +1,8 @@
 """Metrics, such as losses, that are unknown in updates without gradient steps.
 
-Each of these metrics has a companion, named with the suffix `KNOWN`: the number of gradient steps.
-If the number is 0, the log contains null instead of the metric. The companions are not logged.
+For each of these metrics, a second metric, named with the suffix `KNOWN`, has the number of
+gradient steps. If this number is 0, the log contains null for the first metric. The second metric
+is not logged.
 """
 
 from collections.abc import Mapping
@@ -15,11 +16,10 @@ KNOWN = "_known"
 
 
 def means(sums: Mapping[str, Array], count: Any) -> dict[str, Array]:
-    """Return the mean of each metric over the gradient steps of an update.
+    """Return the mean of each metric over the gradient steps of an update; NaN without such steps.
 
-    `sums` are the sums of the metrics, and `count` is the number of gradient steps; the means are
-    NaN if `count` is 0. For each metric, the result also has an entry, named with the suffix
-    `KNOWN`, that contains `count`.
+    `sums` are the sums of the metrics over `count` gradient steps. For each metric, the result also
+    has `count` under the metric's name plus the suffix `KNOWN`.
     """
     count = jnp.asarray(count, jnp.float32)
     found = {
@@ -30,9 +30,9 @@ def means(sums: Mapping[str, Array], count: Any) -> dict[str, Array]:
 
 
 def row(metrics: Mapping[str, np.ndarray], i: int) -> dict[str, list[Any]]:
-    """Return the metrics of update i as lists with one value per seed.
+    """Return the metrics of update i as lists with one value per seed; an unknown value is None.
 
-    An unknown value is None. `metrics` are arrays (seeds, updates).
+    `metrics` are arrays (seeds, updates).
     """
     found = {name: values[:, i].tolist() for name, values in metrics.items()}
     for name in [name for name in found if name.endswith(KNOWN)]:

@@ -19,12 +19,12 @@ Loss = tuple[Array, dict[str, Any]]  # the loss, and a dict of its components, f
 
 
 def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.GradientTransformation:
-    """Return the optimiser that `settings` choose, after gradient clipping by global norm.
+    """Return the optimiser that `settings` choose, with gradient clipping by global norm before it.
 
-    The optimiser takes one step for every `every` gradient steps of the learner; its learning-rate
-    schedule depends on this ratio. `stacked` is whether the weights of several networks are stacked
-    along a first axis; Muon then expects matrices with three axes. Weight decay applies only to the
-    weights that `decaying` selects.
+    The optimiser takes one step for every `every` gradient steps of the learner, which its
+    learning-rate schedule takes into account. `stacked` says that the weights of several networks
+    are stacked along a first axis; Muon then finds matrices in arrays with three axes. Weight decay
+    applies only to the weights that `decaying` selects.
     """
     rate, decay = learning_rate(settings, every), settings.weight_decay
     momentum = getattr(settings, "momentum", 0.9)
@@ -136,9 +136,8 @@ def descend(
 ) -> tuple[Any, dict[str, Array]]:
     """Take a gradient step on each minibatch; return the runner and the mean losses.
 
-    `loss` is a loss function as `gradients` describes it. `orders` has the indices of each
-    minibatch's items. Each array in `scales` has one entry per minibatch, passed to `loss` after
-    the minibatch.
+    `orders` has the indices of each minibatch's items. `loss` is a loss function as `gradients`
+    describes it; after the minibatch, it gets the minibatch's entry of each array in `scales`.
     """
     settings, (weights, fixed) = learner.settings, split_weights(runner.weights)
     chain = optimiser(settings)
@@ -163,9 +162,9 @@ def descend(
         vector, joined, losses = _scan_minibatches(chain, step, vector, joined, *given)
         return rebuilt(vector), _map_like(like, rebuilt, state, joined), losses
 
-    # On an accelerator, all weights are concatenated into one vector, so that the optimiser
-    # launches a few kernels in total, not a few for each array. On a CPU, concatenation does not
-    # help. AdamW and Muon need separate arrays, because they treat matrices and biases differently.
+    # On an accelerator, all weights are concatenated into one vector, because an optimiser step
+    # then launches few kernels, instead of a few per array. On a CPU, concatenation does not help.
+    # AdamW and Muon need separate arrays, because they treat matrices and biases differently.
     by_array = settings.optimiser in ("adamw", "muon")
     default = in_parts if by_array else in_one
     weights, state, losses = by_platform(*given, cpu=in_parts, default=default)
@@ -191,9 +190,8 @@ def _scan_minibatches(
 ) -> tuple[PyTree, PyTree, dict[str, Array]]:
     """Take a gradient step per minibatch; return weights, optimiser state and mean losses.
 
-    The step counts of the optimiser are computed before the scan, and each iteration gets its count
-    as input. If the iterations incremented the count instead, a GPU would launch two more kernels
-    per gradient step.
+    Each iteration of the scan gets the optimiser's step count as an input. If the iterations
+    incremented a count in the carry instead, a GPU would launch two more kernels per gradient step.
     """
     before = step_count(state)
     counts = before + jnp.arange(len(orders), dtype=before.dtype)
@@ -221,12 +219,12 @@ def take(leaf: Array, order: Int32[Array, "*items"]) -> Array:
 
 
 def _map_like(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTree) -> PyTree:
-    """Apply `change` to each part of an optimiser state that has one value per weight.
+    """Apply `change` to those subtrees of an optimiser state that have one value per weight.
 
-    Examples are Adam's moments; other leaves are returned unchanged. `tree` is the optimiser state
-    to change. In `tree`, each of these parts may be a tree like the weights or one concatenated
-    vector. Their positions are therefore found in `old`, the same optimiser state before any
-    concatenation: the subtrees of `old` with the structure `like` of the weights.
+    Examples are Adam's moments; all other leaves are returned unchanged. In the state `tree`, such
+    a subtree may have been concatenated into one vector. The subtrees are therefore searched in
+    `old`, the state before any concatenation, where they have the tree structure `like` of the
+    weights.
     """
 
     def is_like(part: Any) -> bool:

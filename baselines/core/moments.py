@@ -35,7 +35,7 @@ class Moments(NamedTuple):
     variance: Float32[Array, "*numbers"]
 
     def merged_with(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
-        """Return the moments of all vectors seen so far, with the columns of `values` added.
+        """Return the moments after the columns of `values` are added to the vectors seen so far.
 
         The formulas are those of Chan et al. (1979).
         """
@@ -56,11 +56,11 @@ class Moments(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Normalised:
-    """A network that reads float observations normalised by their mean and standard deviation.
+    """Network whose float observations are normalised by their running mean and standard deviation.
 
-    Integer observations stay unchanged: the network encodes them as one-hot vectors. The running
-    mean and variance change only between updates. They are stored with the weights, so a saved
-    policy includes them.
+    Integer observations are not normalised, because the network encodes them as one-hot vectors.
+    The running mean and variance change only between updates. They are stored with the weights, so
+    a saved policy includes them.
     """
 
     network: Any  # network whose input is the normalised result of `read`
@@ -75,8 +75,8 @@ class Normalised:
     def evaluation_epsilon(self) -> float:
         """Probability of a random action in evaluations that sample actions; 0 for most networks.
 
-        Q-networks (q_network.py) have no distribution to sample from, so they take a random action
-        with this probability, and else the greedy action.
+        Q-networks (q_network.py) have no distribution to sample from. They take a random action
+        with this probability, and otherwise the greedy action.
         """
         return getattr(self.network, "evaluation_epsilon", 0.0)
 
@@ -148,8 +148,8 @@ def _nothing(space: spaces.Box) -> Moments:
 def _of_floats(function: Callable[..., Any], space: spaces.Space, *trees: Any) -> Any:
     """Apply `function(space, *leaves)` to the leaves of `trees` whose space is a Box of floats.
 
-    All trees have the structure of `space`. At leaves of other spaces, the result has the leaf of
-    the first tree, or () if there are no trees.
+    All trees have the structure of `space`. For a leaf of another space, the result contains the
+    leaf of the first tree, or () if there are no trees.
     """
     if isinstance(space, spaces.Dict):
         return {

@@ -34,8 +34,8 @@ class Search:
     def model(self) -> str:
         """Name of the environment model in which the search simulates steps.
 
-        `LEARNED` is a learned model. `TRUE` and `HIDDEN` are the true environment: `TRUE` if the
-        agent observes its whole state, else `HIDDEN`.
+        `LEARNED` is a learned model. Otherwise the search steps the true environment: the name is
+        `TRUE` if the agent's observations show the whole state, else `HIDDEN`.
         """
         if self.learner.algorithm.searches == LEARNED:
             return LEARNED

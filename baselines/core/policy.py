@@ -26,9 +26,9 @@ class Policy:
     """Network with its weights, and the environment in which it acts.
 
     Methods take one observation or state, except those whose name or docstring says "batch"; use
-    `jax.vmap` for a batch. A policy needs the mask of legal actions. `act` computes the mask from
-    the state. `think` and `apply` take the mask as an argument; if it is missing although the
-    environment has illegal actions, they raise an error.
+    `jax.vmap` for a batch. If an environment has illegal actions, `think` and `apply` need the mask
+    of legal actions as an argument, and raise an error without it. `act` computes the mask from the
+    state.
     """
 
     env: Env

@@ -41,10 +41,10 @@ def describe_network(
 
 
 def greedily(env: Any, shown: str = "") -> dict[str, Any]:
-    """Return a description (a dict) of a policy that minimises predicted cost, without a search.
+    """Return the description of a greedy policy that minimises a puzzle's predicted cost.
 
-    The cost is predicted by a learned heuristic of a puzzle. `shown` names the heuristic's input;
-    "" if the input is the observation of `env`.
+    A learned heuristic predicts the cost, and there is no search. `shown` names the heuristic's
+    input; "" if the input is the observation of `env`.
     """
     facts = {"actions": "greedy", "search": False, "simulations": 0}
     return {**facts, "observation": shown or observation(env)}
@@ -79,6 +79,6 @@ def as_phrase(facts: Mapping[str, Any]) -> str:
 def in_brackets(result: Mapping[str, Any]) -> str:
     """Return the description of an evaluation's policy as a phrase in brackets.
 
-    Return "" for an evaluation by an older version, which has no description.
+    Return "" if `result`, from an older version, has no description.
     """
     return f" ({as_phrase(result['policy'])})" if "policy" in result else ""

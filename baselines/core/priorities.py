@@ -9,9 +9,9 @@ Slots that must not be sampled have priority 0: slots that hold no step, slots w
 incomplete, and slots that are about to be overwritten.
 
 Sampling on several devices is equivalent to sampling on one. Each device knows the sum of
-priorities of every environment, and all draw the same environments. Each device then draws slots of
-its own environments, and the sampled steps are distributed evenly among the devices. New TD errors
-are sent back to the device that holds their slots.
+priorities of every environment, so all devices draw the same environments. A device then draws
+slots in its own environments, and the sampled steps are distributed evenly among the devices. New
+TD errors are sent back to the device that holds their slots.
 """
 
 import math
@@ -68,20 +68,22 @@ def add_complete(
     reach: int,
     spacing: int = 1,
 ) -> Priorities:
-    """Return priorities after steps were added to a replay buffer.
+    """Return the priorities after new steps were added to a replay buffer.
 
     Replay samples windows (sequences of successive slots) by the priority of their first slot. With
     `spacing` 1, a window can begin in every slot that holds a step, else in every `spacing`-th
-    slot. Its last slot is `reach` slots after the first. When the last slot is written, the
-    priority of the first becomes the largest priority so far. Slots at which no complete window
-    begins get priority 0. `before` is the value of `buffer.written` before the steps were added.
+    slot. Its last slot is `reach` slots after the first.
+
+    A new window is complete when its last slot is written. The priority of its first slot then
+    becomes the largest priority so far. Slots at which no complete window begins get priority 0.
+    `before` is the value of `buffer.written` before the steps were added.
     """
     envs, slots = buffer.is_step.shape
     chex.assert_shape(before, (envs,), custom_message="before is [envs]")
     written, slot = buffer.written[:, None], jnp.arange(0, slots, spacing, dtype=jnp.int32)
-    # `count` numbers the slots in the order in which they were written, from 0 at the start of the
-    # run; it is negative if the slot is empty. The slot that is overwritten next already has the
-    # number of the next write, so that no complete window begins there.
+    # `count` is each slot's number in the order of writing, from 0 at the start of the run;
+    # negative: the slot is empty. The slot to be overwritten next already has the number of the
+    # coming write, so that no window in it counts as complete.
     count = written - (written - slot) % slots
     complete = (count >= 0) & (count > written - slots) & (count <= written - reach)
     if spacing == 1:
@@ -109,9 +111,9 @@ def sample(
 ) -> SampledSlots:
     """Sample `size` slots in proportion to their priorities, over all devices together.
 
-    Environments are drawn by stratified sampling: the total sum of priorities is divided into
-    `size` equal intervals, and the i-th environment is drawn from the i-th interval. `beta` is the
-    exponent of the importance weights, which are divided by their maximum over the batch.
+    Environments are drawn by stratified sampling. The sum of all priorities is divided into `size`
+    equal intervals, and a random number in the i-th interval selects the i-th environment. `beta`
+    is the exponent of the importance weights, which are divided by their maximum over the batch.
     """
     key = devices.first_key(key)
     within_row, within_block = jax.random.uniform(key, (2, size), jnp.float32)
@@ -133,9 +135,9 @@ def sample(
 def pick(share: Float32[Array, ""], masses: Float32[Array, " items"]) -> Int32[Array, ""]:
     """Return the index of the first item at which the cumulative sum exceeds `share` of the total.
 
-    `masses`, which are summed, are the unnormalised probabilities of the items. If `share` is
-    uniformly random (0 to 1), an item is drawn in proportion to its mass. In spite of rounding
-    errors, an item of mass 0 is returned only if all masses are 0.
+    The sum is over `masses`, the unnormalised probabilities of the items. If `share` is uniformly
+    random (0 to 1), each item is drawn in proportion to its mass. An item of mass 0 is never
+    returned, even after rounding errors, unless all masses are 0.
     """
     reached = jnp.cumsum(masses)
     item = jnp.searchsorted(reached, share * reached[-1], side="right", method="compare_all")
@@ -153,8 +155,7 @@ def update(
     """Set the priorities of the slots `drawn` from their new TD errors.
 
     If a slot was sampled twice, the larger error counts. Slots that other devices hold are ignored.
-    Return the new priorities, and `sums` (the sum of the priorities in each block of slots)
-    updated.
+    Return the new priorities, and the new `sums` of the priorities in each block of slots.
     """
     chex.assert_equal_shape([drawn.slot, error], custom_message="slots and errors, [batch]")
     block, place = jnp.divmod(drawn.slot, priorities.value.shape[2])

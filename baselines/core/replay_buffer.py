@@ -4,9 +4,9 @@ No observation is stored twice: the next observation of a step is the observatio
 `add` writes a step's next observation (before any reset) into the next slot. Within an episode, the
 next step overwrites that slot with the same observation.
 
-No step begins at the final observation of a truncated episode, but its value is needed for
-bootstrapping. This observation therefore keeps a slot, which holds no step, and the next episode
-begins one slot later. Sampling may draw a slot without a step; the sampled item then has weight 0.
+The final observation of a truncated episode is needed for bootstrapping, although no step begins
+there. It therefore keeps a slot, which holds no step, and the next episode begins in the slot after
+it. If sampling draws a slot without a step, the sampled item has weight 0.
 """
 
 from typing import Any, NamedTuple
@@ -158,9 +158,9 @@ def sample_slots(
 ) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
     """Sample pairs of an environment and a slot after which at least `steps` slots were written.
 
-    Slots are numbered from 0 at the start of the run, in the order of writing; the result has these
-    numbers, not indices in the ring. The last of the `steps` slots after a sampled slot may hold
-    only an observation.
+    A slot is returned as its number in the order of writing, from 0 at the start of the run, not as
+    an index in the ring. The last of the `steps` slots after a sampled slot may hold only an
+    observation.
     """
     return slots_from(draw_slots(key, len(buffer.reward), size), buffer, steps)
 
@@ -180,8 +180,8 @@ def slots_from(
     The bits are converted to slots by the arithmetic of `jax.random.randint`.
     """
     slots = buffer.reward.shape[1]
-    # Number of the newest slot, counted from the start of the run. This slot holds only an
-    # observation, because no action has been taken there yet.
+    # number, from the start of the run, of the newest slot: it holds an observation, but no action
+    # yet
     newest = buffer.written[draws.env]
     oldest = jnp.maximum(newest - (slots - 1), 0)
     count = jnp.maximum(newest - steps + 1 - oldest, 1).astype(jnp.uint32)

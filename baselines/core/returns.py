@@ -75,14 +75,15 @@ def limited(ratio: Float32[Array, "*batch"]) -> Float32[Array, "*batch"]:
 def baselines(
     weighted: Float32[Array, "rows batch"], weight: Float32[Array, "rows batch"], devices: Devices
 ) -> Float32[Array, "rows batch"]:
-    """Return a baseline to subtract from each of the V-trace advantages `weighted`.
+    """Return the baselines that are subtracted from the V-trace advantages `weighted`.
 
-    The first axis of the arrays indexes minibatches. A baseline is the product of `weight`, the
-    step's V-trace weight, and the minibatch's weighted mean advantage over all devices. Baselines
-    reduce the variance of the policy gradient further than the values do.
+    The first axis of the arrays indexes minibatches. The baseline of a step is its V-trace weight,
+    in `weight`, times the minibatch's weighted mean advantage over all devices. It reduces the
+    variance of the policy gradient further than the values do.
 
-    The factor `weight` keeps the gradient unbiased. With the unweighted mean as the baseline, the
-    gradient would strengthen the policy's preferences even among equally good actions.
+    The factor `weight` keeps the gradient unbiased. If all steps of a minibatch had the mean as
+    their baseline, the gradient would strengthen the policy's preferences even among equally good
+    actions.
     """
     chex.assert_rank(weighted, 2, custom_message="weighted is [rows, batch]")
     chex.assert_equal_shape([weighted, weight], custom_message="weighted and weight, [rows, batch]")

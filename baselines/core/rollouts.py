@@ -164,8 +164,8 @@ def collect(
     """Act for `rollout_steps` steps in every environment; return the runner and the rollout.
 
     `choose` chooses the actions. `record`, unless None, stores each step in the runner, for example
-    in a replay buffer. The rollout's rewards include an exploration bonus and are divided by a
-    running scale, if the settings say so.
+    in a replay buffer. Depending on the settings, an exploration bonus is added to the rewards, and
+    rewards are divided by a running standard deviation.
     """
     steps, apart = learner.settings.rollout_steps, shortest_limit(learner)
     slots = np.arange(steps, dtype=np.int32) // apart
@@ -207,8 +207,9 @@ def act(
 ) -> tuple[tuple[Any, PyTree], Rollout]:
     """Make one step in every environment: the body of the rollout's scan.
 
-    `carry` is the pair of the runner and `finals`, the final states stored so far. `now` is the
-    pair of the step's random key and the step's slot in `finals`, see `truncation_value`.
+    The carry is a tuple of the runner and `finals`, which stores the final states of truncated
+    episodes. The input `now` is a tuple of the step's random key and the step's slot in `finals`,
+    see `truncation_value`.
     """
     (runner, finals), (key, slot) = carry, now
     key_action, key_step = jax.random.split(key)
@@ -235,19 +236,19 @@ def advance(learner: Learner, runner: Any, key: Array, action: Array) -> tuple[S
 
 
 def shortest_limit(learner: Learner) -> int:
-    """Return the smallest possible number of steps between two truncations of an environment.
+    """Return the smallest number of steps that can lie between two truncations of an environment.
 
-    The result is at least 1, and at most `rollout_steps`.
+    The number is limited to the range from 1 to `rollout_steps`.
     """
     env, steps = learner.env.env, learner.settings.rollout_steps
     return max(1, min(env.shortest_limit(env.default_params), steps))
 
 
 def store_finals(finals: PyTree, slot: Array, truncated: Array, final: PyTree) -> PyTree[Array]:
-    """Write `final` into `slot` of `finals` for those environments whose episode is `truncated`.
+    """Write `final` into a slot of `finals`, for the environments whose episode is `truncated`.
 
-    `final` is a pair: the environments' final states, and the network's recurrent states. Leaves of
-    `finals` are (slots, envs, ...); `truncation_value` describes the slots.
+    `final` is a tuple of the environments' final states and the network's recurrent states. Leaves
+    of `finals` have the shape (slots, envs, ...); `truncation_value` describes the slots.
     """
     rows = jnp.where(truncated, np.arange(len(truncated), dtype=np.int32), len(truncated))
     return jax.tree.map(
@@ -291,9 +292,8 @@ def truncation_value(
     `store_finals`. Each slot is shared by `apart` successive steps of the rollout. An environment
     is truncated at most once in these steps, so one entry per environment is enough.
 
-    The network runs only for slots in which some environment of any seed was truncated. This
-    condition is the same for all seeds because, under `vmap`, `cond` with a separate condition for
-    each seed would always run both branches.
+    The network runs only for slots in which an environment of at least one seed was truncated. The
+    seeds share this condition: if each seed had its own, `vmap` would run both branches of `cond`.
     """
     steps, slots = len(truncated), len(jax.tree.leaves(finals)[0])
     where = jnp.pad(truncated, ((0, slots * apart - steps), (0, 0)))

@@ -40,9 +40,9 @@ class Scheduled:
     These settings have no command-line flags.
     """
 
-    # Pairs of numbers, one pair for each time that the run was resumed with other `total_steps`:
-    # the number of updates made before that, and the number of updates that the whole run was
-    # planned to have before that.
+    # A pair (updates made, updates planned) for each time that the run was resumed with other
+    # `total_steps`. Both numbers are those just before the run was resumed: how many updates had
+    # been made, and how many the whole run was planned to have.
     plans: tuple[tuple[int, int], ...] = ()
     # update at which the learning-rate schedule started or last restarted
     rate_since: NonNegativeInt = 0
@@ -82,10 +82,10 @@ class Scheduled:
         return stage.begin + (share - float(stage.share)) / rest * stage.length
 
     def check_plans(self) -> None:
-        """Raise `ValueError` if `plans` cannot be the record of a run.
+        """Raise `ValueError` if the pairs in `plans` contradict each other.
 
-        The updates at which the run was resumed must increase. None of them may exceed the run's
-        last update as it was planned before that.
+        The updates at which the run was resumed must increase, and none may be later than the last
+        update that was planned until then.
         """
         updates = [at for at, _ in self.plans]
         if updates != sorted({*updates}) or any(not 0 < at <= end for at, end in self.plans):
@@ -113,9 +113,9 @@ S = TypeVar("S", bound=Scheduled)
 def resumed(settings: S, saved: S, update: int, restart: bool) -> S:
     """Return the settings with which a run continues after its update `update`.
 
-    They are the requested `settings`, but with new values of `plans` and `rate_since`, so that
-    schedules continue from their present values. `saved` are the settings with which the run was
-    saved. `restart` is whether the learning-rate schedule restarts.
+    The result is the requested `settings` with new values of `plans` and `rate_since`, so that
+    schedules continue from their present values. `saved` are the settings stored with the run.
+    `restart` is whether the learning-rate schedule restarts.
     """
     if not update:  # the run was saved before its first update, so there is no progress to keep
         return dataclasses.replace(settings, plans=(), rate_since=0)

@@ -330,8 +330,8 @@ class QLearning(Replay):
 
     @property
     def spacing(self) -> int:
-        """Distance in slots between the first slots of successive windows, samples of the buffer.
+        """Distance in replay-buffer slots between the possible first slots of sampled windows.
 
-        At 1, windows overlap and can begin in any slot.
+        With a distance of 1, a window can begin in any slot, and windows overlap.
         """
         return 1

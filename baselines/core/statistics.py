@@ -1,9 +1,8 @@
 """Statistics of a few runs, as Agarwal et al. (2021), arXiv:2108.13264, define them.
 
 The scores of a method are a list of arrays, one array per task. The last axis of an array has one
-score per run (seed). Arrays may have further axes before it, such as an axis of bootstrap
-resamples; a statistic is then computed for each of their entries. Docstrings write these axes as
-`...`.
+score per run (seed). Axes before the last one, written as `...` in docstrings, are batch axes, for
+example of bootstrap resamples: a statistic is computed for each of their entries.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,8 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 Scores = Sequence[np.ndarray]  # one array of floats (..., runs) per task
-# Value of a statistic: a number, or an array whose axes are those of the scores without the last
-# (runs).
+# value of a statistic: a number, or an array with the scores' axes `...`, without the axis of runs
 Numbers = np.ndarray | np.floating
 
 RESAMPLES = 2000

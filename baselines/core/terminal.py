@@ -23,7 +23,7 @@ def activity(id: str, what: str, plain: str = "") -> Iterator[None]:
 
     In a terminal, lines printed in the `with` block are shown only at its end.
     """
-    # The console is made before stdout is redirected below, so it writes to the real stdout.
+    # made before stdout is redirected below, so that the console writes to the real stdout
     console = Console(file=sys.stdout, quiet=not processes.first())
     if not console.is_terminal or console.quiet:
         if plain and processes.first():
@@ -59,7 +59,7 @@ class _Left(ProgressColumn):
 
 
 class _Bar(Progress):
-    """Progress display of two lines: the first has id, bar and time left, the second metrics."""
+    """Progress display of two lines: id, bar and time left in the first, metrics in the second."""
 
     def get_renderables(self) -> Iterator[RenderableType]:
         yield self.make_tasks_table(self.tasks)

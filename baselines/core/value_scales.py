@@ -57,15 +57,14 @@ class Rescaled:
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute that this class does not define from the wrapped network."""
-        # `copy` and `pickle` look up attributes before `network` is set; forwarding would then
-        # recurse
+        # `copy` and `pickle` ask for attributes before `network` is set. Forwarding would ask for
+        # `network` itself then, and recurse.
         if name == "network":
             raise AttributeError(name)
         return getattr(self.network, name)
 
-    # These members only forward to the wrapped network, as `__getattr__` would. They are defined
-    # because `isinstance` with a protocol, from Python 3.12, finds only members that the class
-    # defines.
+    # The members below forward to the wrapped network, as `__getattr__` would. They must be
+    # defined, because from Python 3.12 on `isinstance` with a protocol ignores `__getattr__`.
 
     @property
     def observation_space(self) -> Any:

@@ -1,14 +1,15 @@
 """E3B (Henaff et al., 2022): elliptical episodic bonuses.
 
 An inverse dynamics model predicts the action between two observations from their features. The
-features are trained only for this prediction, so they omit all that the agent cannot influence. The
-bonus of an observation with features `f` is `f^T C^-1 f`. The matrix `C` is `RIDGE` times the
-identity, plus the sum of `f f^T` over the episode's earlier observations; it generalises visit
+features are trained only for this prediction, so they omit all that the agent cannot influence.
+
+The bonus of an observation with features `f` is `f^T C^-1 f`. The matrix `C` is `RIDGE` times the
+identity, plus the sum of `f f^T` over the episode's earlier observations. `C` generalises visit
 counts to continuous features.
 
 Instead of `C`, a matrix `S` with `C^-1 = S S^T` is stored for each episode; each observation
-updates `S` by a rank-1 term (Potter, 1963). The bonus is then the squared norm of `S^T f`. Unlike
-`f^T C^-1 f`, it cannot become negative by rounding.
+updates `S` by a rank-1 term (Potter, 1963). The bonus is the squared norm of `S^T f`, which
+rounding cannot make negative, unlike `f^T C^-1 f`.
 
 Deliberate difference from the paper: bonuses are divided by the standard deviation of their
 discounted returns, as in rnd.py.
@@ -131,7 +132,8 @@ class E3B(Bonus):
     ) -> Float32[Array, ""]:
         """Return the mean cross-entropy of the inverse model's predicted actions.
 
-        Pairs of observations from two different episodes, for which `is_pair` is False, count as 0.
+        If the two observations of a pair belong to different episodes, `is_pair` is False, and the
+        pair's cross-entropy counts as 0.
         """
         encoder, inverse = weights
         pairs = jnp.concatenate([self.features(encoder, obs) for obs in (before, after)], axis=-1)
@@ -167,12 +169,12 @@ def elliptical_bonuses(
     features: Float32[Array, "steps envs f"],
     done: Bool[Array, "steps envs"],
 ) -> tuple[Float32[Array, "envs f f"], Float32[Array, "steps envs"]]:
-    """Return the matrices `S` after a rollout, and the bonus of each observation.
+    """Return the matrices `S` after a rollout, and the bonus of each step's next observation.
 
-    `S` is reset at each episode's start. There is one matrix `S` per environment; `factor` has the
-    matrices before the rollout. S S^T is the inverse of the paper's matrix `C`, a sum over the
-    observations of the episode. `features` are those of each step's next observation, which belongs
-    to the next episode where the step is `done`.
+    Each environment has a matrix `S`, and S S^T is the inverse of the paper's matrix `C`, a sum
+    over the observations of an episode. `factor` has the matrices before the rollout; `S` is reset
+    at the start of an episode. `features` are those of each step's next observation. Where the step
+    is `done`, this observation belongs to the next episode.
     """
     chex.assert_shape(done, features.shape[:2], custom_message="features, done: [steps, envs]")
     fresh = initial_factors(len(factor), factor.shape[-1])

@@ -31,8 +31,8 @@ GOLDEN = np.uint32(0x9E3779B9)  # 2**32 divided by the golden ratio, as in Fibon
 class Seen(NamedTuple):
     """Hash tables of the observations in each environment's current episode.
 
-    Each hash is of an observation and the index of its episode. Hashes of earlier episodes
-    therefore do not match, and the tables need not be cleared.
+    A hash is computed from an observation and the index of its episode. The tables need not be
+    cleared, because hashes of earlier episodes do not match.
     """
 
     table: UInt32[Array, "envs slots"]  # hashes of (observation, index of the episode)
@@ -65,8 +65,8 @@ class NovelD(RND):
     ) -> Rewards:
         """Train on a rollout; return each step's bonus, its scaled increase in novelty.
 
-        The bonus is 0 if the step's next observation is not new in the episode. `Bonus.rewards`
-        describes arguments and results.
+        A step has a bonus only if its next observation is new in the episode, else 0.
+        `Bonus.rewards` describes arguments and results.
         """
         steps, envs = visits.done.shape
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), visits.obs)
@@ -85,7 +85,7 @@ class NovelD(RND):
 def novelty_increase(
     novelty: Float32[Array, "moments envs"], alpha: float
 ) -> Float32[Array, "moments-1 envs"]:
-    """Return max(novelty - `alpha` * previous novelty, 0) of each observation but the first.
+    """Return max(novelty - `alpha` * previous novelty, 0) for each observation after the first.
 
     The first axis of `novelty` indexes successive observations.
     """
@@ -120,7 +120,7 @@ def add_visits(seen: Seen, marks: UInt32[Array, " envs"]) -> tuple[Seen, Bool[Ar
 
 
 def fingerprint(obs: PyTree[Array]) -> UInt32[Array, ""]:
-    """Return a 32-bit hash of an observation; exchanging two different values changes the hash."""
+    """Return a 32-bit hash of an observation, which depends on the order of its values."""
     words = jnp.concatenate([_words(leaf) for leaf in jax.tree.leaves(obs)])
     places = jnp.arange(1, len(words) + 1, dtype=jnp.uint32) * GOLDEN
     return mix(mix(words ^ mix(places)).sum(dtype=jnp.uint32))

@@ -78,8 +78,9 @@ class RND(Bonus):
         """Train on observations (steps, envs, ...); return their bonuses before this training.
 
         A bonus is the predictor's error, divided by the standard deviation of the discounted sums
-        of errors. `returns` are each environment's discounted sums before the rollout. Return the
-        networks and statistics, the discounted sums after the rollout, and the bonuses.
+        of errors. `returns` are each environment's discounted sums before the rollout. The result
+        is a tuple of networks and statistics, the discounted sums after the rollout, and the
+        bonuses.
         """
         steps, envs = jax.tree.leaves(obs)[0].shape[:2]
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), obs)

@@ -1,8 +1,8 @@
 """Batch renormalisation (Ioffe, 2017) for networks that are written for one item.
 
-In training, features are normalised by the mean and standard deviation of their batch. The running
-statistics are slow moving averages of these batch statistics. Clipped corrections make the training
-result more similar to normalisation by the running statistics, which alone are used at inference.
+In training, features are normalised by the mean and standard deviation of their batch. At
+inference, they are normalised by running statistics, slow moving averages of the batch statistics.
+Clipped corrections bring the training result closer to normalisation by the running statistics.
 
 There are no corrections during the first `WARM_UP` gradient steps, while the running statistics lag
 behind. This phase is plain batch normalisation (Ioffe and Szegedy, 2015), as in CrossQ (Bhatt et
@@ -33,10 +33,10 @@ BATCH = "batch"  # name of the `vmap` axis over the items of a batch
 
 
 class Whole(NamedTuple):
-    """Data with which a network computes statistics of the whole training batch.
+    """Access of a network, which is written for one item, to the whole training batch.
 
-    Networks are written for one item and mapped over the batch by `vmap`. The method `mean` is
-    called with the features of one item, and averages over all items.
+    `vmap` maps the network over the batch. The network calls `mean` with the features of its item,
+    and gets the mean over all items.
     """
 
     weight: Float32[Array, " batch"]  # weights of all items of the batch that are on this device
@@ -50,10 +50,10 @@ class Whole(NamedTuple):
         return (jax.lax.psum(here, DEVICES) if self.devices.count > 1 else here) / self.total
 
     def given(self, shared: Float32[Array, " features"]) -> Float32[Array, " features"]:
-        """Return `shared`, which is equal for all items, as a matrix product with `one`.
+        """Return `shared`, an array that is equal for all items, as a matrix product with `one`.
 
-        The product is for speed: the gradient with respect to `shared` is a sum over the batch, and
-        JAX now computes it as a matrix product, which is faster on a CPU than a reduction.
+        The gradient with respect to `shared` is a sum over the batch. Because of the product, JAX
+        computes this sum as a matrix product too, which is faster on a CPU than a reduction.
         """
         return product(self.one[None], shared[None])
 
@@ -69,8 +69,7 @@ def product(a: Array, b: Array) -> Array:
 class BatchRenorm(nn.Module):
     """Layer that normalises the features of one item.
 
-    In training, the layer's second input `whole` gives access to the batch; at inference it is
-    None.
+    The second input `whole` gives the layer access to the training batch; at inference, it is None.
     """
 
     dtype: Any = jnp.float32  # dtype of the output
@@ -129,8 +128,8 @@ def trained(
 
     keys = {name: jax.random.split(key, len(weight)) for name, key in (rngs or {}).items()}
     over_batch = jax.vmap(one, out_axes=(0, None), axis_name=BATCH)
-    # An outer `vmap` over networks must map the array of ones, too. The array is therefore computed
-    # from `weight`, which that `vmap` maps, instead of by `jnp.ones`.
+    # Computed from `weight`, because an outer `vmap` over networks must map this array as it maps
+    # `weight`. It would not map the result of `jnp.ones`.
     ones = (weight >= 0.0).astype(weight.dtype)
     answers, after = over_batch(ones, keys, *inputs)
     return answers, jax.lax.stop_gradient(after)

@@ -26,8 +26,8 @@ WORD, SENTENCE = 8, 32  # number of features of each word, and of the whole miss
 class Encoder(nn.Module):
     """Encoder from one observation of a Box, or a Dict of Boxes, to float features.
 
-    If a Dict contains a mission, the encoded mission is part of the features. The mission also
-    conditions the encoding of a map: all cells' features are scaled and shifted by functions of the
+    If a Dict contains a mission, the encoded mission is part of the features. It also conditions
+    the encoding of a map: the features of all cells are scaled and shifted by functions of the
     mission (FiLM; Perez et al., 2018).
 
     Each layer of `conv` is a convolution whose stride equals its kernel size, so it encodes
@@ -78,7 +78,7 @@ class Encoder(nn.Module):
 def squares(
     cells: Float[Array, "height width features"], side: int
 ) -> Float[Array, "rows columns all"]:
-    """Divide a map into squares of `side` cells; concatenate the features of each square's cells.
+    """Divide a map into squares of `side` x `side` cells; concatenate each square's features.
 
     The map is padded with zeros at the bottom and at the right.
     """
@@ -128,7 +128,7 @@ def is_board(space: spaces.Space) -> bool:
 def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
     """Yield (path, leaf) for each Box in nested Dicts.
 
-    Without `obs`, the leaf is the Box. With an observation `obs`, it is the array in `obs` for the
+    The leaf is the array in the observation `obs` that belongs to the Box or, without `obs`, the
     Box.
     """
     if isinstance(space, spaces.Dict):
@@ -143,12 +143,12 @@ def embedded(
 ) -> Float[Array, " width"]:
     """Embed all cells of a map linearly, and apply a linear layer to the embeddings.
 
-    On accelerators the two weight matrices are multiplied first. This takes more arithmetic, but
+    On accelerators, the two weight matrices are multiplied first. This takes more arithmetic, but
     neither the embeddings nor their gradients are stored.
 
-    If cells are categories, the bias is also added in advance, to rows of the product matrix: those
-    for the categories of the first cell's first channel. Each observation selects exactly one of
-    these rows, so the result contains the bias once.
+    If cells are categories, the bias is added to rows of the product matrix: the rows for the
+    categories of the first channel of the first cell. An observation selects exactly one of these
+    rows, so the result contains the bias once.
     """
     cells = expand(space, obs, dtype)
     present = np.zeros((cells.shape[0] * cells.shape[1], cells.shape[2], 1), np.float32)
@@ -199,8 +199,8 @@ def expand(
         return obs.astype(dtype)
     if len(space.shape) < 3:
         return jax.nn.one_hot(obs.astype(jnp.int32) - low, high - low + 1, dtype=dtype)
-    # One-hot vectors of channel c have one entry for each value that channel c can have. With the
-    # length of the largest channel for all channels, some entries would be 0 in every observation.
+    # The one-hot vectors of each channel have a separate length: the number of values of the
+    # channel. With a common length, some entries would be 0 in every observation.
     tops = space.high.max(axis=(0, 1))
     values = [np.arange(low, top + 1).astype(space.dtype) for top in tops]
     channels = [obs[..., c, None] == codes for c, codes in enumerate(values)]

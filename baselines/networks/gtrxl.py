@@ -73,7 +73,7 @@ class GTrXL(Recurrent):
         """Return the output of the last layer at successive steps, and the inputs of every layer.
 
         `memory` is the recurrent state before the first step. `done` is True for the last step of
-        an episode. Later steps attend neither to this step nor to anything before it, including
+        an episode. Steps of the next episode do not attend to steps of earlier episodes or to
         `memory`.
         """
         memory = jax.lax.stop_gradient(memory)
@@ -126,8 +126,8 @@ class SpatialGTrXL(GTrXL, Sight):
 class Layer(nn.Module):
     """Transformer layer: attention and a gate, then two dense layers and another gate.
 
-    The inputs are the stored features of earlier steps (`cached`), the `features` of the new steps,
-    and a mask `seen`, which is True for the steps that each new step attends to.
+    There are three inputs: `cached`, the stored features of earlier steps; `features`, those of the
+    new steps; and the mask `seen`, True where a new step (row) attends to a step (column).
     """
 
     width: int
@@ -164,8 +164,8 @@ class Layer(nn.Module):
 class Attention(nn.Module):
     """Multi-head attention whose scores are the sum of content and relative-position scores.
 
-    The inputs are the features of earlier and then new steps (`known`), and a mask `seen`, which is
-    True for the steps that each new step attends to.
+    There are two inputs: `known`, the features of the earlier steps and then of the new steps; and
+    the mask `seen`, True where a new step (row) attends to a step (column).
     """
 
     width: int
@@ -229,11 +229,11 @@ class Gate(nn.Module):
 def visible(
     length: Int32[Array, ""], done: Bool[Array, " steps"], reach: int
 ) -> Bool[Array, "steps {reach}+steps"]:
-    """Return a mask that is True for the steps that each new step attends to.
+    """Return the attention mask (new steps, stored and new steps).
 
-    Each row is a new step. The first `reach` columns are the stored steps, and the remaining
-    columns are the new steps. Only the last `length` stored steps belong to the current episode. A
-    step attends to itself and to the `reach` steps before it, if they belong to its episode.
+    The first `reach` columns are stored steps, of which only the last `length` belong to the
+    current episode. The remaining columns are the new steps. A new step attends to itself and to
+    the `reach` steps before it, if they belong to its episode.
     """
     ends = jnp.cumsum(done, dtype=jnp.int32)
     episode = jnp.concatenate([jnp.zeros(1, jnp.int32), ends[:-1]])
@@ -249,8 +249,8 @@ def shifted(
 ) -> Float[Array, "steps distances+steps-1"]:
     """Convert scores indexed by (step, distance) to scores indexed by (step, attended step).
 
-    Distances are in descending order. The scores of step t must therefore move t columns to the
-    right. Padding and one reshape do this for all steps at once (Dai et al., 2019).
+    Distances are in descending order, so row t must move t columns to the right. Padding and one
+    reshape do this for all rows at once (Dai et al., 2019).
     """
     steps, distances = scores.shape
     padded = jnp.pad(scores, ((0, 0), (0, steps))).reshape(-1)

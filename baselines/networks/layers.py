@@ -31,9 +31,9 @@ def dense(
 def orthogonal_if_wide(scale: float) -> nn.initializers.Initializer:
     """Return an initialiser: orthogonal, or LeCun normal if a layer has more outputs than inputs.
 
-    Orthogonal weights are multiplied by `scale`. They do not suit a layer with more outputs than
-    inputs: their variance would be 1 / outputs instead of 1 / inputs, so that a few inputs would
-    hardly change the outputs.
+    Orthogonal weights are multiplied by `scale`. In a layer with more outputs than inputs, they
+    would have the variance 1 / outputs instead of 1 / inputs, and the few inputs would hardly
+    change the outputs.
     """
 
     def drawn(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
@@ -53,7 +53,7 @@ def normalise(norm: nn.LayerNorm, features: Float[Array, "*batch features"]) -> 
 def joint_linear(features: Array, *layers: Mapping[str, Any]) -> list[Float32[Array, " width"]]:
     """Apply several linear layers to the same features; return the output of each layer.
 
-    On accelerators, the layers' kernels are concatenated, so that one matrix product is enough.
+    On accelerators, a single product with the concatenated kernels replaces one product per layer.
     """
 
     def in_turn(features: Array, *kernels: Array) -> Array:

@@ -80,7 +80,7 @@ class Network(nn.Module):
 
     @property
     def boards(self) -> list[spaces.Space]:
-        """Spaces of the entries of an observation that are square boards.
+        """Spaces of those entries of an observation that are square boards.
 
         If the setting `lines` is not 0, each row and each column of a board is encoded as a vector.
         """
@@ -197,8 +197,8 @@ class Recurrent(Network):
 
     def recall(self, memory: Array, features: Any) -> Float32[Array, " memory"]:
         """Return the recurrent state after one more observation."""
-        # If activations are bfloat16, Flax's GRU adds them to the float32 recurrent state. JAX
-        # would reject this if the program sets its dtype promotion to "strict".
+        # With bfloat16 activations, Flax's GRU adds them to the float32 recurrent state. JAX would
+        # reject this sum if the program's dtype promotion is "strict".
         with jax.numpy_dtype_promotion("standard"):
             return self.cell(memory, features)[0].astype(jnp.float32)
 
@@ -249,9 +249,9 @@ class Recurrent(Network):
     ) -> tuple[PyTree[Array], PyTree[Array], PyTree[Array]]:
         """Return the recurrent states for successive observations of one environment.
 
-        The result has three entries: the last recurrent state, reset if its step is `done`; the
-        recurrent state after each step, before any reset; and the features that `heads` reads.
-        `unroll` describes the arguments.
+        The result is a tuple: the recurrent state after the last step, reset if this step is
+        `done`; the recurrent state after each step, before any reset; and the features that `heads`
+        reads. `unroll` describes the arguments.
         """
         apply: Any = functools.partial(self.apply, weights)
         seen = jax.vmap(functools.partial(apply, method="features"))(obs)
@@ -268,9 +268,9 @@ class Recurrent(Network):
     def in_order(self, apply: Any, memory: PyTree, seen: PyTree, done: Array) -> PyTree[Array]:
         """Return the features of successive observations, as `recall` and `heads` read them.
 
-        This base class returns `seen`, the results of `features`, unchanged. Subclasses may add
-        features that depend on earlier steps. They call the network's other methods with its
-        weights by `apply(*inputs, method=name)`.
+        The features are `seen`, the results of the method `features`. Subclasses may add features
+        that depend on earlier steps; `apply(*inputs, method=name)` calls a method of the network
+        with its weights.
         """
         return seen
 

@@ -26,9 +26,10 @@ def dense(width: int, scale: float, dtype: Any = jnp.float32, **more: Any) -> nn
 
 
 def dot_general(inputs: Array, weights: Array, dimensions: Any, *given: Any, **more: Any) -> Array:
-    """Multiply inputs and weights of a `flax.linen.Dense`, instead of `jax.lax.dot_general`.
+    """Multiply inputs and weights; replaces `jax.lax.dot_general` in a `flax.linen.Dense`.
 
-    The fast gradient needs a layer that is applied to one item, or mapped by `vmap` over items.
+    The gradient is fast only if the layer is applied to one item, with or without `vmap` over
+    items.
     """
     if inputs.ndim > 1:
         return jax.lax.dot_general(inputs, weights, dimensions, *given, **more)

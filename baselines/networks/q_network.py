@@ -81,9 +81,9 @@ class QNetwork(Network):
         return value + values - values.mean(axis=axis, keepdims=True)
 
     def dense(self, width: int, scale: float, dtype: Any = jnp.float32) -> nn.Dense:
-        """Return a dense layer, with orthogonal initial weights if the network has LayerNorm.
+        """Return a dense layer; its initial weights are orthogonal if the network has LayerNorm.
 
-        Without LayerNorm, the initial weights are those of `orthogonal_if_wide`.
+        Without LayerNorm, the initialiser is `orthogonal_if_wide`.
         """
         if self.layer_norm:
             return products.dense(width, scale, dtype)
@@ -167,7 +167,8 @@ def greedy(
 ) -> tuple[Float32[Array, " actions"], Float32[Array, ""]]:
     """Return the logits of the trained policy, and the largest value of a legal action.
 
-    The policy is epsilon-greedy with `EVALUATION_EPSILON`; its most likely action is the best one.
+    The policy is epsilon-greedy with `EVALUATION_EPSILON`, so the best action has the largest
+    logit.
     """
     values, number = legal(values, mask), len(values)
     best = jax.nn.one_hot(values.argmax(), number)
@@ -221,12 +222,11 @@ def apply_batch(
 
 
 class ExplorationDraws(NamedTuple):
-    """Random numbers for epsilon-greedy exploration.
+    """Random numbers for epsilon-greedy exploration, which can be drawn before a rollout's loop.
 
-    Drawing them does not need the action values, so it can be done before a rollout's loop. If all
-    actions are always legal, `action` has random actions (*steps, envs). Otherwise, `action` has
-    Gumbel noise (*steps, envs, actions), and the random action is the legal action with the largest
-    noise.
+    If all actions are always legal, `action` has random actions (*steps, envs). Otherwise, `action`
+    has Gumbel noise (*steps, envs, actions), and the legal action with the largest noise is the
+    random action.
     """
 
     whether: Bool[Array, "*steps envs"]  # whether each environment takes a random action
@@ -287,8 +287,8 @@ def explore(
 def epsilon_ladder(epsilon: Any, power: float, place: Any) -> Any:
     """Return a separate epsilon for each environment, as in Ape-X (Horgan et al., 2018).
 
-    `place` is the environment's index, scaled to [0, 1]. The first environment (0) explores most,
-    with `epsilon`. The last environment (1) explores least, with `epsilon ** (1 + power)`.
+    `place` is the environment's index, scaled to [0, 1]. Epsilon falls from `epsilon` in the first
+    environment (0) to `epsilon ** (1 + power)` in the last (1).
     """
     return epsilon ** (1.0 + power * place)
 

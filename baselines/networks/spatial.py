@@ -3,13 +3,14 @@
 The 3 x 3 convolution has the same weights for all cells, so a network that learned to recognise an
 object in one cell (such as a tree in Craft) recognises it in all cells. The convolution is computed
 as a matrix product, which XLA runs several times faster than `nn.Conv` inside a scan on a CPU.
-LayerNorm (Ba et al., 2016) follows the first dense layer after the convolution. It precedes all
-later dense layers, which are residual.
+
+LayerNorm (Ba et al., 2016) follows the first dense layer after the convolution. All later dense
+layers are residual, with LayerNorm before them.
 
 In the networks with a GRU, each head (policy and value in `Spatial`, action values in `SpatialQ`)
-has a separate layer that reads both the current features and the recurrent state (Dedieu et al.,
-2025), so the GRU need not store the current observation. gtrxl.py has a network with a transformer
-instead of a GRU.
+has a separate layer. This layer reads both the current features and the recurrent state (Dedieu et
+al., 2025), so the GRU need not store the current observation. gtrxl.py has a network with a
+transformer instead of a GRU.
 """
 
 from typing import Any, NamedTuple

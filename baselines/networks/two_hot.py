@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Float32
 
 SLOPE = 1e-3  # slope of the linear term of h, which makes h invertible (epsilon in the paper)
-# Tolerance for rounding errors, in units of the spacing: a number counts as too large only if it
-# lies farther than this beyond the outermost atom.
+# A number counts as too large only if it lies beyond the outermost atom by more than this fraction
+# of the spacing. Smaller distances may be rounding errors.
 ROUNDING = 1e-3
 
 
@@ -33,8 +33,8 @@ def squeezed(x: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
 def stretched(y: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     """Apply the inverse of the transform h.
 
-    The paper's formula subtracts nearly equal numbers, which near 0 would lose three of float32's
-    digits. The formula here is equivalent, but avoids this subtraction.
+    The paper's formula subtracts nearly equal numbers near 0, which loses three decimal digits in
+    float32. The formula here is equivalent, without this subtraction.
     """
     y, sign = jnp.abs(y), jnp.sign(y)
     more = y + 1.0 + SLOPE
@@ -58,14 +58,14 @@ def reach(settings: Any) -> str:
 def wider(settings: Any, largest: float, least: float) -> dict[str, float]:
     """Return values of `spacing` and `atoms` with which numbers up to `largest` can be encoded.
 
-    Only settings that must change are returned. The spacing is increased first, but not beyond the
-    spacing at which rewards of magnitude `least` can still be distinguished from 0. If that is not
-    enough, the number of atoms is increased, too.
+    The result contains only settings that must change. The spacing grows first, at most until
+    rewards of magnitude `least` can just be distinguished from 0. If that is not enough, the number
+    of atoms grows, too.
     """
     end = float(squeezed(jnp.float32(largest)))
-    # The caller has found numbers outside the range of the atoms. `largest` is an estimate from the
-    # replay buffer. If it lies in the range, the numbers outside were values that the network
-    # predicted. Their size is unknown here, so the range is doubled.
+    # The caller has found numbers outside the range of the atoms. If `largest`, an estimate from
+    # the replay buffer, is inside the range, these numbers were predictions of the network. Their
+    # size is unknown here, so double the range.
     if end <= settings.atoms * settings.spacing:
         end = 2.0 * settings.atoms * settings.spacing
     widest = max(settings.spacing, float(squeezed(jnp.float32(least))))

@@ -63,9 +63,10 @@ class Replaying(Buffer):
 
     @property
     def warm_up_rounds(self) -> int:
-        """Number of iterations until `warm_up` steps are made.
+        """Number of iterations (environment steps) in the warm-up, until `warm_up` steps are made.
 
-        The last of these iterations already takes gradient steps, after its environment step.
+        The last of these iterations makes the last step of the warm-up, and then takes gradient
+        steps.
         """
         return min(-(-self.warm_up // self.num_envs), LARGEST)
 
@@ -79,7 +80,7 @@ class Replaying(Buffer):
 
 
 class Learned(NamedTuple):
-    """The fields of a runner that gradient steps change; () where a learner has no such field."""
+    """The fields of a runner that gradient steps change; a field that a learner lacks is ()."""
 
     weights: PyTree[Array]  # weights of the actor
     critic: PyTree[Array]  # ensemble of critics, stacked along the first axis
@@ -104,7 +105,7 @@ Step = Callable[[Learner[Any, Actor], Learned, Batch, Any], tuple[Learned, dict[
 
 
 class Noise(NamedTuple):
-    """Random numbers to sample the policy's actions at a batch of observations, and for dropout."""
+    """Random numbers to sample the policy's actions for a batch of observations; a dropout key."""
 
     noise: Float32[Array, "*batch numbers"]  # standard normal noise from which actions are sampled
     key: Array  # random key for the critics' dropout masks
@@ -147,15 +148,15 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Act and learn for `rollout_steps` iterations; return the new training state and metrics.
 
-    `explore` chooses actions. `draw(learner, key)` draws the random numbers of a gradient step and
-    `gradient_step(learner, learned, batch, draws)` takes the step with these numbers as `draws`.
+    `explore` chooses actions. `draw(learner, key)` draws the random numbers `draws` of a gradient
+    step, and `gradient_step(learner, learned, batch, draws)` takes the step.
     """
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     settings, envs = learner.settings, learner.env.num_envs
     policy: Any = learner.policy
     count = settings.rollout_steps
-    # Each iteration's index tells only whether the warm-up is over. The number of updates is
-    # capped, because the index could otherwise overflow int32 in a long run.
+    # The iteration index is used only to test whether the warm-up is over. It is computed from a
+    # capped number of updates, because it could overflow int32 in a long run.
     updates = jnp.minimum(runner.updates, settings.warm_up_rounds // count + 1)
     numbers = updates * count + jnp.arange(count, dtype=jnp.int32)
 
@@ -182,8 +183,8 @@ def update(
 def mean_losses(runner: Runner, losses: dict[str, Array]) -> dict[str, Array]:
     """Average each loss over the gradient steps that computed it; add the temperature.
 
-    `losses` has 0 for a loss that was not computed: any loss during the warm-up, and the actor's
-    losses in gradient steps that did not update the actor.
+    `losses` contains 0 for a loss that was not computed. No loss is computed during the warm-up,
+    and the actor's losses only in gradient steps that update the actor.
     """
     losses = jax.tree.map(jnp.mean, losses)
     learned = losses.pop(LEARNED)
@@ -207,8 +208,8 @@ def act_and_learn(
     `now` is a tuple of the iteration's index and its random numbers for acting and learning.
     """
     settings, (number, to_act, to_learn) = learner.settings, now
-    # The index is equal for all seeds. `pmax` over seeds makes it a scalar under `vmap`, so that
-    # `cond` runs one branch only; with a batched condition, XLA would compute both branches.
+    # `number` is equal for all seeds. `pmax` over seeds turns it into a scalar under `vmap`, so
+    # that `cond` runs only one branch. With a condition per seed, `vmap` would compute both.
     number = jax.lax.pmax(number, SEEDS)  # number of iterations before this one
     runner, ends = act(learner, explore, runner, to_act, number < settings.warm_up_rounds)
     shape = learner.env.env.action_space.shape
@@ -317,8 +318,8 @@ def descend(
 ) -> tuple[Learned, dict[str, Array]]:
     """Take a gradient step on the field `name` of `learned`; return `learned` and metrics.
 
-    `loss(learner, field, *given)` returns the loss and its metrics. A metric named `STATISTICS` is
-    not logged: it replaces the field's running batch statistics.
+    `loss(learner, field, *given)` returns the loss and its metrics. The metric `STATISTICS`, if
+    there is one, contains the field's new running batch statistics, and is not logged.
     """
     field = getattr(learned, name)
     trained, fixed = minibatches.split_weights(field) if isinstance(field, dict) else (field, {})
@@ -348,16 +349,16 @@ def delayed(
     learned: Learned,
     update_actor: Callable[[Learned], tuple[Learned, dict[str, Array]]],
 ) -> tuple[Learned, dict[str, Array]]:
-    """In every `actor_every`-th gradient step of the critics, call `update_actor`.
+    """Call `update_actor` in every `actor_every`-th gradient step of the critics.
 
-    Return the new `Learned` and metrics. In the other steps, return `learned` unchanged and losses
-    of 0.
+    Return the new `Learned` and metrics. In all other steps, `learned` stays unchanged, and losses
+    are 0.
     """
     every = learner.settings.actor_every
     if every == 1:
         return update_actor(learned)
-    # `pmax` over seeds makes the condition a scalar under `vmap`, so that `cond` runs one branch
-    # only.
+    # The condition is equal for all seeds. `pmax` over seeds makes it a scalar under `vmap`, so
+    # that `cond` runs only one branch.
     made = jax.lax.pmax(minibatches.step_count(learned.optimiser["critic"]), SEEDS)
     is_turn = made % every == 0
     learned, losses = maybe(is_turn, update_actor, learned)

@@ -22,8 +22,8 @@ from ..networks.layers import normalise
 from ..networks.policies import Network
 from ..networks.products import dense
 
-# Constant folded into a random key to derive the dropout key. `split` of the same key derives keys
-# with small counters; the constant is larger, so the dropout key differs from these keys.
+# The dropout key is `fold_in(key, DROPOUT)`. `split` derives keys from small counters, so this
+# large constant gives a different key.
 DROPOUT = 2**20
 # Raw standard deviation of a deterministic actor, mapped to the smallest allowed deviation.
 NO_NOISE = -20.0
@@ -65,7 +65,7 @@ class Actor(Network):
 class Critic(nn.Module):
     """Q-network for one observation and one action; `jax.vmap` it for a batch.
 
-    Dropout is applied only if the Flax rng "dropout" is given.
+    Dropout is active only if `apply` gets a Flax rng named "dropout".
     """
 
     actor: Network  # the actor, whose observation space and encoder settings the critic shares
@@ -124,8 +124,8 @@ def critic_of(learner: Learner[Any, Actor], values: int = 1) -> Critic:
     """Return the network of one critic, with `values` outputs."""
     space: Any = learner.env.env.action_space
     low, high = (tuple(end.ravel().tolist()) for end in (space.low, space.high))
-    # `parent=None` detaches the actor's module. Without it, Flax would register the copy as a
-    # submodule if it is created while another module's `init` runs.
+    # `parent=None` detaches the copy of the actor's module. If the copy were made while another
+    # module's `init` runs, Flax would otherwise register it as a submodule.
     actor, settings = learner.network.clone(parent=None), learner.settings
     return Critic(
         actor,
@@ -169,7 +169,7 @@ def critic_values(
 def dropout_keys(
     learner: Learner[Any, Actor], critic: PyTree[Array], key: Array | None
 ) -> dict[str, Array]:
-    """Return a dropout key for each critic, as Flax rngs; {} without dropout or without a key."""
+    """Return Flax rngs with a dropout key per critic; {} if dropout is off or `key` is None."""
     if key is None or not learner.settings.dropout:
         return {}
     count = len(jax.tree.leaves(critic)[0])

@@ -85,8 +85,8 @@ class Target(NamedTuple):
     clipped: Float32[Array, " batch"]  # 1 if the target's mean lies beyond the atoms, else 0
 
 
-# Tolerance for rounding errors of a target's mean, as a fraction of the atoms' spacing: only a mean
-# that lies farther beyond the outermost atom counts as clipped.
+# A target counts as clipped only if its mean lies beyond the outermost atom by more than this
+# fraction of the atoms' spacing. Smaller distances may be rounding errors.
 ROUNDING = 1e-3
 check = replay_checks.check
 init = q_learning.init
@@ -105,8 +105,8 @@ def td_target(
     support = learner.network.support
     values = batch.reward[:, None] + batch.discount[:, None] * support
     mass, edge = jax.nn.softmax(logits), ROUNDING * (support[1] - support[0])
-    # Only the mean of each target is tested, not its tails: the distributions of an untrained
-    # network are so wide that their tails exceed any bounds.
+    # The test is on each target's mean, because the tails of an untrained network's distributions
+    # exceed any bounds.
     mean = (mass * values).sum(axis=1)
     is_beyond = (mean < support[0] - edge) | (mean > support[-1] + edge)
     return Target(
@@ -120,9 +120,9 @@ def project(
 ) -> Float32[Array, " atoms"]:
     """Project a distribution onto the evenly spaced atoms `support` (Phi in the paper).
 
-    The distribution has the probabilities `mass` at `values`. The probability of each value is
-    divided between the two neighbouring atoms, with the larger share for the closer atom. For a
-    value beyond the atoms, the whole probability goes to the outermost atom.
+    The distribution has the probabilities `mass` at `values`. The probability of a value between
+    two atoms is divided between them, with the larger share for the closer atom. The probability of
+    a value beyond all atoms goes to the outermost atom.
     """
     chex.assert_equal_shape([values, mass], custom_message="values and mass, [values]")
     step = support[1] - support[0]
@@ -169,14 +169,14 @@ def support(settings: Settings) -> str:
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return new bounds `v_min` and `v_max`, wide enough for the expected returns.
+    """Return new bounds for the atoms, wide enough for the expected returns, as a dict.
 
     `paid.returns` is the range of returns that better policies may earn, estimated from the replay
-    buffer. Only bounds that change are returned.
+    buffer. The dict contains `v_min` or `v_max` only if the bound changes.
     """
     low, high = paid.returns
     found = {"v_min": low} if low < settings.v_min else {}
     found |= {"v_max": high} if high > settings.v_max else {}
-    # If the bounds contain all expected returns, and targets were clipped nevertheless, the
-    # predicted returns are too large in magnitude. Double the bounds in this case.
+    # If all expected returns are within the bounds, targets were clipped because predicted returns
+    # are too large in magnitude. In this case, double both bounds.
     return found or {"v_min": 2.0 * settings.v_min, "v_max": 2.0 * settings.v_max}

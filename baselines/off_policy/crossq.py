@@ -111,15 +111,15 @@ def joint_values(
     action: Array,
     key: Array | None = None,
 ) -> tuple[Float32[Array, "critics batch"], PyTree[Array]]:
-    """Return each critic's values for a training batch, and its updated running statistics."""
+    """Return each critic's values for a batch, and the running statistics updated by the batch."""
     network = actor_critic_networks.critic_of(learner)
 
     def one(critic: PyTree, rngs: dict[str, Array], weight: Array) -> tuple[Array, PyTree]:
         given = (weight, obs, action)
         return batch_renorm.trained(network, learner.devices, critic, *given, rngs=rngs)
 
-    # Each critic gets a separate copy of the importance weights. If all critics shared one array,
-    # XLA would make transposed copies of the activations to multiply them by the weights.
+    # Each critic gets its own copy of the importance weights. With a shared array, XLA would
+    # transpose and copy the activations to multiply them by the weights.
     weights = jnp.tile(weight, (len(jax.tree.leaves(critic)[0]), 1))
     rngs = actor_critic_networks.dropout_keys(learner, critic, key)
     values, statistics = jax.vmap(one)(critic, rngs, weights)

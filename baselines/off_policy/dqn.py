@@ -99,8 +99,8 @@ def next_values(
 ) -> Float32[Array, "batch ..."]:
     """Return the target network's output for the greedy action at the next observations.
 
-    With Munchausen, return instead the expectation of (output - tau log pi) over actions drawn from
-    the soft policy pi. `given` are further inputs of the network.
+    With Munchausen, the result is instead the expectation of (output - tau log pi) over actions
+    drawn from the soft policy pi. `given` are further inputs of the network.
     """
     key_value, key_best = split_key(key)
     answer = q_network.apply_batch(learner, target, batch.next_obs, key_value, *given)
@@ -120,8 +120,8 @@ def greedy_action(
 ) -> Int32[Array, " batch"]:
     """Return the greedy legal actions at the next observations.
 
-    The online network selects the actions if the setting `double` is on (double DQN), else the
-    target network.
+    Actions are greedy with respect to the online network if the setting `double` is on (double
+    DQN), and to the target network if it is off.
     """
     chooser = weights if learner.settings.double else target
     values = learner.network.mean(q_network.apply_batch(learner, chooser, batch.next_obs, key))
@@ -131,7 +131,7 @@ def greedy_action(
 def augmented_reward(
     learner: QLearner, target: PyTree[Array], batch: Batch, key: Array | None
 ) -> Float32[Array, " batch"]:
-    """Return the rewards, to which Munchausen adds alpha * clip(tau log pi(a|s), l_0, 0)."""
+    """Return the rewards; with Munchausen, rewards + alpha * clip(tau log pi(a|s), l_0, 0)."""
     if not learner.settings.munchausen:
         return batch.reward
     _, log = soft_policy(learner, target, batch.obs, batch.mask, split_key(key)[0])

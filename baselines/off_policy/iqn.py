@@ -47,9 +47,9 @@ class Settings(dqn.Settings):
 
 
 class Implicit(QNetwork):
-    """Network that outputs quantiles of each action's return, at given fractions tau.
+    """Network that outputs the quantiles of each action's return at the fractions tau.
 
-    Without given fractions, the network uses `FRACTIONS` evenly spaced fractions.
+    The argument `fractions` contains the fractions; None: `FRACTIONS` evenly spaced fractions.
     """
 
     cosines: int = 64
@@ -73,8 +73,8 @@ class Implicit(QNetwork):
     def body(self) -> set[str]:
         """Names of the Flax modules before the last hidden layer.
 
-        DQN's resets (`q_learning.reset`) move these modules' weights only part of the way back to
-        their initial values.
+        A reset (`q_learning.reset`) sets the last layers to their initial weights, but moves these
+        modules' weights only part of the way.
         """
         return {*super().body, "Cosines"}
 

@@ -54,8 +54,7 @@ BALANCE_BY_SEQUENCES = {
     "memory": 64,
 }
 
-# Settings for Pendulum: small networks and few steps. A run takes a tenth of the time that it takes
-# with the default settings.
+# settings for Pendulum: small networks and few steps, for a tenth of the default duration of a run
 TORQUE = {"total_steps": 10_000, "learning_rate": 1e-3, "hidden": (64, 64), "chunk": 5}
 
 
@@ -70,9 +69,9 @@ def dqn_family(ids: str, settings: Mapping[str, Any]) -> tuple[Preset, ...]:
 
 
 def support(ids: str, least: float, largest: float, **more: int) -> tuple[Preset, ...]:
-    """Return presets of C51 and Rainbow with the bounds `v_min` and `v_max` of their atoms.
+    """Return presets of C51 and Rainbow whose atoms reach from `least` to `largest`.
 
-    `least` and `largest` are these bounds, between which all discounted returns must lie.
+    All discounted returns must lie between these bounds, the settings `v_min` and `v_max`.
     """
     return rows("c51 rainbow", (ids, {"v_min": least, "v_max": largest, **more}))
 

@@ -118,8 +118,8 @@ def collect(
     """Make `rollout_steps` steps in every environment and store them in the replay buffer.
 
     Return the runner, a random key for learning, and metrics. `action_values(learner, runner, key)`
-    returns Q(s, a) of all actions, and the runner, with the next recurrent states if the network is
-    recurrent.
+    returns a runner and Q(s, a) of all actions. If the network is recurrent, the returned runner
+    has the next recurrent states.
     """
     settings = learner.settings
     epsilon, before = epsilons(learner, runner.updates), runner.replay_buffer.written
@@ -160,10 +160,10 @@ def collect(
 def epsilons(
     learner: Learner[Any], updates: Int32[Array, ""]
 ) -> Float32[Array, ""] | Float32[Array, " envs"]:
-    """Return the probability of a random action.
+    """Return epsilon, the probability of a random action.
 
-    It is a scalar or, if `epsilon_power` is not 0, an array with one entry for each environment on
-    this device.
+    Epsilon is a scalar if `epsilon_power` is 0; otherwise, it is an array with one entry for each
+    environment on this device.
     """
     settings, envs = learner.settings, learner.env.num_envs
     epsilon = settings.epsilon(updates)
@@ -184,13 +184,13 @@ def learn_when_ready(
 ) -> tuple[Any, dict[str, Array]]:
     """Take `gradient_steps` gradient steps, or none while the replay buffer warms up.
 
-    The arguments of `gradient_step` are the exponent beta of the importance weights, the runner's
-    `Learned` fields, and the result of `draw(key)`. `names` are the names of the metrics that
-    `gradient_step` returns.
+    `gradient_step(beta, learned, draws)` gets the exponent beta of the importance weights, the
+    runner's `Learned` fields and the result of `draw(key)`. `names` are the names of the metrics
+    that it returns.
     """
     settings = learner.settings
-    # `updates` is equal for all seeds. `pmax` over seeds makes it a scalar under `vmap`, so that
-    # `cond` runs one branch only; with a batched condition, XLA would compute both branches.
+    # `updates` is equal for all seeds. `pmax` over seeds turns it into a scalar under `vmap`, so
+    # that `cond` runs only one branch. With a condition per seed, `vmap` would compute both.
     updates = jax.lax.pmax(runner.updates, SEEDS)
     beta = settings.importance + (1.0 - settings.importance) * settings.progress(updates)
     learned = Learned(runner.weights, runner.target, runner.optimiser, runner.priorities)
@@ -253,9 +253,9 @@ def descend(
 ) -> tuple[Learned, dict[str, Array]]:
     """Take a gradient step, move the target network, and update priorities.
 
-    `loss(learner, weights, *given)` returns the loss and metrics, which include the TD error of
-    each item as `error`. With prioritised replay, `drawn` are the slots of the batch, whose
-    priorities are updated; with uniform replay, `drawn` is None.
+    `loss(learner, weights, *given)` returns the loss and metrics; the metric `error` is the TD
+    error of each item. `drawn` are the batch's slots, whose priorities are updated; None: replay is
+    uniform, without priorities.
     """
     settings, weights = learner.settings, learned.weights
     gradient, losses = minibatches.gradients(learner, loss, weights, *given)

@@ -118,8 +118,8 @@ def quantile_huber(
 ) -> Float32[Array, " batch"]:
     """Return the quantile Huber loss, summed over predicted quantiles and averaged over targets.
 
-    `share` has the weight of each target in the average, with mean 1; None: equal weights. Only
-    `value`, the predicted quantiles, gets a gradient.
+    `share` contains the targets' weights in this average, which have mean 1; None: equal weights.
+    Only the predicted quantiles `value` get a gradient.
     """
     loss: Any = _quantile_huber(value, fraction, target, share, kappa)
     return loss
@@ -134,8 +134,8 @@ def loss_and_gradient(
 ) -> tuple[Float32[Array, " batch"], Float32[Array, "batch quantiles"]]:
     """Return the quantile Huber loss and its derivative with respect to `value`.
 
-    Sums over targets are computed as matrix products, which take half as long on a CPU as
-    reductions that XLA fuses with the elementwise operations before them.
+    The sums over targets are matrix products. On a CPU, they take half the time of reductions,
+    which XLA fuses with the elementwise operations before them.
     """
     chex.assert_rank([value, target], 2, custom_message="value and target are [batch, ...]")
     each = jnp.full(target.shape[1], 1.0 / (target.shape[1] * kappa), value.dtype)

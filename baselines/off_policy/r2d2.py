@@ -98,7 +98,7 @@ class Settings(Memory, QLearning):
 
     @property
     def least_slots(self) -> int:
-        """Smallest number of slots per environment that always contain a complete sequence."""
+        """Smallest number of slots per environment that is sure to contain a complete sequence."""
         return -(-(self.reach + self.period) // self.period) * self.period
 
 
@@ -155,10 +155,9 @@ network = Network.of
 
 
 def init(learner: Learner[Settings, Network], key: Array) -> Runner:
-    """Return DQN's initial training state, with two ring buffers for sequences added.
+    """Return DQN's initial training state, with two ring buffers that have one entry per sequence.
 
-    `memories` will store the recurrent state before each sequence, and `priorities` the priority of
-    each sequence.
+    `memories` will store the recurrent state before each sequence, and `priorities` its priority.
     """
     settings = learner.settings
     envs, sequences = learner.env.num_envs, settings.slots // settings.period
@@ -184,16 +183,16 @@ def action_values(
 ) -> tuple[Runner, Array]:
     """Apply the network to the runner's observations; return the runner and all action values.
 
-    The returned runner has the next recurrent states. If a sequence begins at an environment's
-    observation, the recurrent state before that observation is stored for replay.
+    The returned runner has the next recurrent states. If an observation is the first of a sequence,
+    the recurrent state before it is stored in `memories`, for replay.
     """
     over_batch = jax.vmap(learner.network.values, in_axes=(None, 0, 0))
     memory, values = over_batch(runner.weights, runner.memory, runner.obs)
     written, period = runner.replay_buffer.written, learner.settings.period
     memories = store_memory(runner.memories, runner.memory, written, period)
-    # A sequence may begin in the next slot, so also store the state after this step for that slot.
-    # If this step truncates the episode, the next slot holds the final observation, and no later
-    # call stores a state for it. Otherwise, the next call stores the state again.
+    # A sequence may also begin in the next slot, so store the state after this step for it. This
+    # matters if the step truncates its episode: the next slot then holds the final observation, and
+    # no later call stores its state. Otherwise, the next call stores the same state again.
     memories = store_memory(memories, memory, written + 1, period)
     return runner._replace(memory=memory, memories=memories), values
 
@@ -201,9 +200,10 @@ def action_values(
 def store_memory(
     memories: PyTree[Array], memory: PyTree[Array], count: Int32[Array, " envs"], period: int
 ) -> PyTree[Array]:
-    """Store `memory`, the recurrent state before slot `count`, if a sequence begins in that slot.
+    """Store `memory` for replay in environments where a sequence begins in slot `count`.
 
-    `count` (one entry per environment) numbers slots from 0 at the start of the run.
+    `memory` is the recurrent state before slot `count` (one entry per environment), the slot's
+    number since the start of the run.
     """
     every = jnp.arange(len(count), dtype=jnp.int32)
 
@@ -265,8 +265,8 @@ def unroll(
 ) -> Float32[Array, "batch steps actions"]:
     """Return the network's outputs, one per action, for the observations after the burn-in."""
     network, count = learner.network, learner.settings.burn_in
-    # The recurrent state is reset after a termination, and after a slot where `is_step` is False,
-    # which holds the final observation of a truncated episode.
+    # Reset the recurrent state after each slot in which an episode ends. In a slot that holds the
+    # final observation of a truncated episode, `is_step` is False.
     done = sequences.terminated | ~sequences.is_step
 
     def values(memory: PyTree[Array], *rows: PyTree[Array]) -> Array:
@@ -287,8 +287,8 @@ def loss(
 ) -> Loss:
     """Return half the mean squared TD error of a batch of sequences, and metrics.
 
-    `target_values` are the outputs of the target network. The metric `error` has one number per
-    sequence, a mix of its largest and its mean absolute TD error, for its priority.
+    `target_values` are the outputs of the target network. The metric `error` sets the priorities:
+    for each sequence, a weighted mean of its largest and its mean absolute TD error.
     """
     settings = learner.settings
     values = unroll(learner, weights, sequences)
@@ -312,11 +312,11 @@ def td_target(
     values: Float32[Array, "batch steps actions"],
     target_values: Float32[Array, "batch steps actions"],
 ) -> Float32[Array, "batch learned"]:
-    """Return the n-step TD targets h(reward + discount * h^-1(value)), for steps with a loss.
+    """Return n-step TD targets h(reward + discount * h^-1(value)) for the steps that have a loss.
 
-    `target_values` are the outputs of the target network, and `values` those of the online network.
-    The online network selects the next actions if the setting `double` is on, else the target
-    network.
+    `values` are the outputs of the online network, and `target_values` those of the target network.
+    The next action is greedy with respect to `values` if the setting `double` is on, else with
+    respect to `target_values`.
     """
     squeezed, stretched = scales(settings)
     mask = jax.tree.map(lambda leaf: leaf[:, settings.burn_in :], sequences.mask)

@@ -1,8 +1,8 @@
 """Rainbow (Hessel et al., 2018): C51 with double, dueling, prioritised, n-step and noisy learning.
 
-It is C51 (c51.py) with other defaults: noisy layers explore instead of random actions, and replay
-is prioritised by the Kullback-Leibler divergence between predicted and target distributions. Run it
-with `jaxenvs train ID --algo rainbow`.
+It is C51 (c51.py) with other defaults. Noisy layers replace random actions for exploration. The
+priority of a step is the Kullback-Leibler divergence between its predicted and its target
+distribution. Run it with `jaxenvs train ID --algo rainbow`.
 """
 
 import dataclasses

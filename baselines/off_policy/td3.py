@@ -82,9 +82,9 @@ def noisy(
     scale: float | Float32[Array, ""],
     limit: float | Float32[Array, ""] = jnp.inf,
 ) -> Array:
-    """Add noise to actions, and clip the result to the bounds of the action space.
+    """Add noise to actions, and clip the actions to the bounds of the action space.
 
-    The noise is the standard normal `noise` times `scale`, clipped to [-`limit`, `limit`]. `scale`
+    The added noise is `scale` * `noise` (standard normal), clipped to [-`limit`, `limit`]. `scale`
     and `limit` are in units of half the action range.
     """
     policy: Any = learner.policy

@@ -64,7 +64,7 @@ class Target(NamedTuple):
 def td_target(
     learner: Learner[Settings, Actor], learned: Learned, batch: Batch, noise: Noise
 ) -> Target:
-    """Return the TD targets, one for each of the critics' pooled quantiles z.
+    """Return the TD targets of a batch: one for each quantile z of each critic.
 
     A target is r + gamma (z - alpha log pi(a'|s')). The highest targets get weight 0, see
     `truncate`.
@@ -80,16 +80,16 @@ def td_target(
 
 
 def truncate(quantiles: Float32[Array, "critics batch quantiles"], dropped: int) -> Target:
-    """Pool the quantiles of all critics; the highest `dropped` * critics of them get weight 0.
+    """Pool the quantiles of all critics, and give weight 0 to the highest ones.
 
-    The highest quantiles are selected with `top_k`: sorting all quantiles would take a third of a
-    gradient step's time on a CPU.
+    The highest ones are `dropped` quantiles for each critic. They are selected with `top_k`,
+    because sorting would take a third of a gradient step's time on a CPU.
     """
     critics, batch, count = quantiles.shape
     pool = quantiles.swapaxes(0, 1).reshape(batch, critics * count)
     _, highest = jax.lax.top_k(pool, critics * dropped)
-    # Zeros are scattered into the arrays. If the arrays were multiplied by a mask instead, XLA
-    # would fuse the computation of the mask into the loss and repeat it for each pair of quantiles.
+    # Scatter zeros into the arrays instead of multiplying them by a mask. XLA would fuse the
+    # computation of a mask into the loss, and repeat it for each pair of quantiles.
     left_out = jnp.arange(batch, dtype=jnp.int32)[:, None], highest
     share = jnp.full_like(pool, count / (count - dropped)).at[left_out].set(0.0)
     return Target(pool.at[left_out].set(0.0), share)

@@ -1,9 +1,8 @@
 """Shared code of the learners with a curriculum over levels (plr.py, sfl.py).
 
-An update begins a new episode in every environment, in a level that the curriculum chooses, and
-collects a rollout. After the end of an episode, the environment begins again in the same level, as
-in jaxued. The policy learns by PPO (ppo.py) if the setting `memory` is 0, else by recurrent PPO
-(ppo_rnn.py).
+In each update, the curriculum chooses a level for every environment, and a rollout begins there
+with a new episode. An environment whose episode ends begins again in the same level, as in jaxued.
+The policy learns by PPO (ppo.py) if the setting `memory` is 0, else by recurrent PPO (ppo_rnn.py).
 """
 
 import dataclasses
@@ -65,7 +64,7 @@ class OverLevels(ppo_rnn.Settings):
 
 
 class Wins(NamedTuple):
-    """Successes in a rollout; an episode succeeds if at least one of its steps does."""
+    """Successful episodes in a rollout; an episode succeeds if at least one of its steps does."""
 
     so_far: Bool[Array, "*seeds envs"]  # whether the current episode has succeeded
     episodes: Int32[Array, "*seeds envs"]  # number of finished episodes that succeeded
@@ -98,10 +97,11 @@ def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
 
 
 def check_env(learner: Learner[Any], steps: int, name: str) -> None:
-    """Raise `ValueError` if the environment or network does not fit a curriculum.
+    """Raise `ValueError` if a curriculum cannot train in the environment or with the network.
 
     The environment must have more than one level, and its time limit must be at most `steps`, the
-    value of the setting `name`. A user's recurrent network needs the setting `memory` above 0.
+    value of the setting `name`. A user's network that is recurrent needs the setting `memory` above
+    0.
     """
     env = learner.env.env
     if not jax.tree.leaves(env.level_shape):
@@ -135,7 +135,7 @@ def check_success(learner: Learner[Any], what: str) -> None:
 def next_update(learner: Learner[Any], runner: Runner) -> tuple[Runner, Array, Array, Array]:
     """Begin an update; return the runner and keys for choosing levels, acting and learning.
 
-    All devices get the same key for choosing levels; their keys for acting may differ.
+    The key for choosing levels is equal on all devices; keys for acting may differ between devices.
     """
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     key_plan = jax.random.fold_in(jax.random.wrap_key_data(runner.key), PLAN)
@@ -189,10 +189,10 @@ def count_wins(
 def tried(
     learner: Learner[Any], runner: Runner, key: Array, levels: PyTree[Array], steps: int
 ) -> level_scores.Episodes:
-    """Play each level for `steps` steps; return results of the episodes that end in this time.
+    """Play each level for `steps` steps; return the results of its finished episodes.
 
-    If no episode of a level ends, its return is that of the unfinished episode so far. No rollout
-    is stored, so `steps` may be large.
+    If no episode of a level ends, the level's return is the return so far of the unfinished
+    episode. `steps` may be large, because no rollout is stored.
     """
     key_begin, key_act = jax.random.split(key)
     runner = begin_levels(learner, runner, key_begin, levels)
@@ -233,9 +233,9 @@ def begin(learner: Learner[Any], key: Array, slots: int) -> tuple[Runner, LevelB
 
 
 def optima(learner: Learner[Any], levels: PyTree[Array]) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Return the least number of steps that solves each level, and the return of that solution.
+    """Return the length and the return of the shortest solution of each level.
 
-    Return () twice if the environment cannot compute them inside the compiled program.
+    Return ((), ()) if the environment cannot compute them inside the compiled program.
     """
     env = learner.env.env
     if not has_optima(env):
@@ -338,9 +338,9 @@ def _known(name: str, value: Array, known: Array) -> dict[str, Array]:
 def _correlation(
     mask: Bool[Array, " n"], a: Float32[Array, " n"], b: Float32[Array, " n"]
 ) -> tuple[Float32[Array, ""], Bool[Array, ""]]:
-    """Return Pearson's correlation of `a` and `b` over the entries where `mask` is True.
+    """Return Pearson's correlation of `a` and `b` where `mask` is True, and whether it is defined.
 
-    Also return whether the correlation is defined: if `a` or `b` is constant, it is not.
+    The correlation is undefined if `a` or `b` is constant.
     """
     weight = mask.astype(jnp.float32) / jnp.maximum(mask.sum(), 1).astype(jnp.float32)
     a, b = (jnp.where(mask, each - (weight * each).sum(), 0.0) for each in (a, b))

@@ -23,8 +23,8 @@ def check_hidden(env: Any) -> None:
 def shows_task(env: Any) -> bool:
     """Return whether an environment's observation depends on its goal or rules.
 
-    The function `observe` is traced, but not run, under `vmap` over rulesets with `out_axes=None`.
-    JAX then raises an error if the output depends on the ruleset.
+    JAX traces `observe`, without running it, under a `vmap` over rulesets with `out_axes=None`. The
+    trace fails if the output depends on the ruleset.
     """
     params = env.default_params
     batch = jax.tree.map(

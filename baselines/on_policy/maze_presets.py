@@ -2,9 +2,9 @@
 
 from ..core.preset import MAZES, rows
 
-# Settings for tasks whose only reward is at the goal. In early rollouts without reward, advantages
-# are small errors. A lower bound of the standard deviation by which advantages are divided keeps
-# them small (see `advantage_floor` in ppo.py).
+# Settings for tasks whose only reward is at the goal. In a rollout without reward, advantages are
+# small errors of the value function. `advantage_floor` is a lower bound of the standard deviation
+# that advantages are divided by, so these errors stay small.
 RARE_REWARD = {"advantage_floor": 0.05, "entropy": 0.004}
 
 # Settings of the standard experiment on mazes: those of minimax (Jiang et al., 2023, commit

@@ -81,9 +81,10 @@ network, training_env, wrapped = curricula.network, curricula.training_env, curr
 
 
 def check(learner: PLRLearner, seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if the environment does not support the settings `score` and `edits`.
+    """Raise `ValueError` if PLR cannot train with these settings in this environment.
 
-    A robust run must also be long enough for a replay, because it learns only from replays.
+    Some values of the settings `score` and `edits` need an environment that supports them. A robust
+    run must be long enough for a replay, because it learns only from replays.
     """
     settings, env = learner.settings, learner.env.env
     curricula.check_env(learner, settings.rollout_steps, "rollout_steps")
@@ -107,8 +108,8 @@ def check(learner: PLRLearner, seeds: int, episodes: int) -> None:
 def first_replay(learner: PLRLearner) -> int:
     """Return the number of updates with new levels before the first replay.
 
-    In this number of updates, `fill` * `buffer` new levels are played. Equal levels count each
-    time, because the buffer might never fill if levels repeat.
+    These updates play at least `fill` * `buffer` new levels. A level that is drawn twice counts
+    twice, because with repeated levels the buffer might never fill.
     """
     settings, envs = learner.settings, learner.env.num_envs * learner.devices.count
     return max(1, math.ceil(settings.fill * settings.buffer / envs))
@@ -155,10 +156,10 @@ def update(learner: PLRLearner, runner: Runner) -> tuple[Runner, dict[str, Array
 
 
 def planned(learner: PLRLearner, plan: Plan, key: Array) -> Plan:
-    """Choose what this update plays (new, replayed or edited levels); return the plan.
+    """Choose whether this update plays new, replayed or edited levels; return the updated plan.
 
-    For a replay, `rows` of the plan are newly drawn slots of the buffer. If `edits` is not 0, the
-    update after a replay plays the replayed levels with random edits.
+    For a replay, slots of the buffer are drawn, and stored as `rows` in the plan. If `edits` is not
+    0, the update after a replay plays the same levels with random edits.
     """
     settings = learner.settings
     key_kind, key_rows = jax.random.split(key)

@@ -130,10 +130,10 @@ def learn(
 def normalisers(
     learner: Learner[Any], batch: tuple[Any, ...], orders: Int32[Array, "minibatches items"]
 ) -> tuple[Array, Array]:
-    """Return mean and standard deviation of each minibatch's advantages, over all devices.
+    """Return the mean and standard deviation of each minibatch's advantages, over all devices.
 
-    `orders` has the indices of each minibatch's items. The standard deviation is at least
-    `advantage_floor`.
+    `orders` has the indices of each minibatch's items. A standard deviation below `advantage_floor`
+    is replaced by `advantage_floor`.
     """
     mean, variance = learner.devices.moments(minibatches.take(batch[1], orders))
     return mean, jnp.maximum(jnp.sqrt(variance), learner.settings.advantage_floor)
@@ -182,8 +182,8 @@ def loss(
 def value_errors(value: Array, before: Array, target: Array, limit: float) -> Array:
     """Return the squared errors of the values, with value clipping if `limit` is not 0.
 
-    `before` has the values that the rollout stored. With clipping, a value that is already `limit`
-    or more closer to its target than in `before` gets no gradient.
+    `before` has the values that the rollout stored. With clipping, a value gets no gradient once it
+    has moved from `before` towards its target by `limit` or more.
     """
     errors = jnp.square(value - target)
     if not limit:

@@ -88,8 +88,9 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; return the new training state and metrics.
 
-    Learners that build on recurrent PPO pass other functions `choose` (actions) and `loss`. Episode
-    metrics are computed from `counted(rollout)`, so the function `counted` can leave out episodes.
+    Learners that build on recurrent PPO pass other functions `choose` (for actions) and `loss`.
+    Metrics of episodes are computed from the rollout `counted(rollout)`, in which a learner can
+    leave out episodes.
     """
     memory = runner.memory
     runner, key_act, key_learn = rollouts.next_update(learner, runner)

@@ -32,11 +32,11 @@ FAR_REWARD = {
     "gae_lambda": 0.98,
     "hidden": (128,),
 }
-# Settings to apply on top of FAR_REWARD. Updates become smaller and more frequent: one takes a
-# fifth of the time of an update with FAR_REWARD alone.
+# Settings to add to FAR_REWARD for smaller and more frequent updates: an update takes a fifth of
+# the time that it takes with FAR_REWARD alone.
 SHORT_UPDATES = {"num_envs": 32, "epochs": 2, "embed": 4, "learning_rate": 1e-3}
-# With these settings, a rollout has a quarter of the steps of a rollout with SHORT_UPDATES. The
-# policy thus learns sooner from its first success.
+# With these settings, a rollout has a quarter of the steps that it has with SHORT_UPDATES. So the
+# policy learns sooner from its first success.
 SHORTEST_UPDATES = {**SHORT_UPDATES, "num_envs": 16, "rollout_steps": 128, "minibatches": 4}
 FAR = (
     r"Grid-(DoorKey-(6x6|8x8|16x16)|SimpleCrossing.*|(Blocked)?Unlock(Pickup)?|LockedRoom"
@@ -59,18 +59,17 @@ NOVELTY = {
     "novelty": "noveld",
 }
 
-# Settings for Grid-Memory. At the start, the agent faces away from the object that it must
-# remember. An exploration bonus teaches the agent to look back, which it must do before a recurrent
-# network can learn to use the object. A recurrent state of size 64 learns sooner than one of size
-# 128.
+# Settings for Grid-Memory. The agent must remember an object, but at the start it faces away from
+# the object. An exploration bonus teaches the agent to look back; only then can a recurrent network
+# learn to use the object. A recurrent state of size 64 learns sooner than one of size 128.
 LOOK_BACK = {"bonus": 0.1, "novelty": "noveld", "gamma": 0.995, "memory": 64, "embed": 4}
-# Settings of a transformer for Grid-Memory. The bonus is larger than in LOOK_BACK, which is for a
-# recurrent network. With a bonus coefficient of 0.1, the transformers of two seeds did not learn to
-# look back, and walked straight to the fork.
+# Settings for Grid-Memory with a transformer. They need a larger bonus than LOOK_BACK, the settings
+# for a recurrent network: with a bonus of 0.1, two seeds did not learn to look back at the object,
+# and walked straight to the fork.
 LOOK_BACK_BY_ATTENTION = {"bonus": 0.2, "memory": 32, "depth": 1}
 
 # Settings for Craft's open world. Rewards come throughout an episode, for gathering and making many
-# things. A short run can only learn to reach the next reward, so the discount is strong.
+# things. A short run can only learn to reach the next reward, so `gamma` is small.
 OPEN_WORLD = {
     "rollout_steps": 64,
     "learning_rate": 4.5e-4,
@@ -104,8 +103,8 @@ OPEN_WORLD_BY_VALUES = {
 
 # Settings for GPUs, which run fastest with many environments, few large minibatches and small
 # activations. There are fewer gradient steps per environment step, so a run needs more environment
-# steps. `chunk` is chosen such that a call of the compiled program lasts about a tenth of a second;
-# the time to launch it then matters little. These settings were not tuned, because no GPU was
+# steps. With this `chunk`, a call of the compiled program lasts about a tenth of a second, so the
+# time to launch the program matters little. These settings were not tuned, because no GPU was
 # available.
 GPU = {
     "total_steps": 100_000_000,
@@ -208,9 +207,9 @@ PUZZLESCRIPT = {
     "embed": 16,
 }
 
-# Settings of RL² for XLand, for runs on a CPU, where small networks, many gradient steps and the
-# use of the true task in training pay off. RULE_WORLDS_GPU, for the preset `gpu`, has the settings
-# of XLand-MiniGrid's RL², whose trials have 12,800 steps.
+# Settings of RL² for XLand on a CPU, where small networks, many gradient steps and the use of the
+# true task in training pay off. The preset `gpu` uses RULE_WORLDS_GPU instead: the settings of
+# XLand-MiniGrid's RL², whose trials have 12,800 steps.
 RULE_WORLDS = {
     "task_set": "trivial-21k",
     "total_steps": 10_000_000,

@@ -104,9 +104,10 @@ def training_env(env: Env, settings: Settings) -> Env:
 
 
 def check_tasks(env: Env, settings: Settings) -> None:
-    """Raise `ValueError` if `env` has no set of tasks with the name `settings.task_set`.
+    """Raise `ValueError` if RL² cannot train in `env`.
 
-    RL² must infer the task, so observations that show it raise `ValueError`, too.
+    `env` must have a set of tasks named `settings.task_set`, and its observations must not show the
+    task, because RL² has to infer it.
     """
     name, known = settings.task_set, ", ".join(env.task_sets)
     if not known:
@@ -117,9 +118,10 @@ def check_tasks(env: Env, settings: Settings) -> None:
 
 
 def check(learner: RL2Learner, seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if fewer than `episodes` tasks are held out for the evaluation.
+    """Raise `ValueError` if RL² cannot train or be evaluated with these settings.
 
-    Settings that need predictions of the task raise `ValueError` if the network makes none.
+    The evaluation needs `episodes` held-out tasks. Settings that use predictions of the task need a
+    network that makes predictions.
     """
     settings, trials = learner.settings, learner.env.env.env
     held_out = tested(trials.env, settings).num_tasks
@@ -141,7 +143,7 @@ def params(learner: RL2Learner) -> Any:
 
 
 def learned(env: Env, settings: Settings) -> Any:
-    """Return the training environment: an episode is a trial under a task that is not held out."""
+    """Return the training environment: an episode is a trial under one of the training tasks."""
     lengths = {"steps": settings.trial_steps, "episodes": settings.trial_episodes}
     return env.trials(settings.task_set, (0.0, 1.0 - settings.held_out), **lengths)
 
@@ -153,9 +155,10 @@ def tested(env: Env, settings: Settings) -> Any:
 
 
 def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
-    """Return the environment for a policy trained with `settings`: trials under held-out tasks.
+    """Return the environment in which a trained policy acts: trials under held-out tasks.
 
-    Raises `ValueError` if the observation shows the task, which older versions allowed.
+    Raises `ValueError` if the observation shows the task. Older versions trained policies with such
+    observations.
     """
     check_hidden(env)
     return PreviousStep(env=tested(env, Settings(**settings)))
@@ -190,7 +193,7 @@ def informed(learner: RL2Learner) -> bool:
 def choose(learner: RL2Learner, runner: Runner, key: Array, mask: Mask) -> Chosen:
     """Sample actions from the policy, and record the true tasks for the loss.
 
-    In the first environments of the batch, the policy receives the true goal. The fraction of these
+    The policy receives the true goal in the first environments of the batch. The fraction of these
     environments starts at `told` and falls to 0 over the run.
     """
     hidden = given = jnp.zeros((learner.env.num_envs, GOAL_SIZE), jnp.int32)
@@ -255,7 +258,7 @@ def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[A
 def uninformed(rollout: Rollout) -> Rollout:
     """Clear the end flags of trials in which the policy received the true goal.
 
-    Without an end flag, a trial is left out of the metrics.
+    Metrics include only trials that have an end flag, so these trials are left out.
     """
     told = (rollout.task[1] > 0).any(axis=-1)
     return rollout._replace(
@@ -328,9 +331,9 @@ def play(
 
 
 def split(key: Array, count: int) -> Array:
-    """Return `count` random keys; with a larger `count`, the first keys stay the same.
+    """Return `count` random keys; the first n keys are the same for every `count` of at least n.
 
-    `jax.random.split` gives no guarantee that the first keys stay the same.
+    `jax.random.split` does not guarantee this.
     """
     return jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.arange(count, dtype=jnp.uint32))
 
@@ -353,10 +356,10 @@ def summary(trial: Any, labels: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _facts(trial: Any) -> dict[str, Any]:
-    """Return statistics of all episodes, of whole trials, and of the i-th episodes of all trials.
+    """Return statistics of all episodes, of whole trials, and by the episode's index in its trial.
 
-    `rise` has the mean and standard error, over tasks, of the return of a trial's last episode
-    minus the return of its first.
+    `rise` is the return of a trial's last episode minus the return of its first episode, as mean
+    and standard error over tasks.
     """
 
     def rounded(numbers: np.ndarray) -> Any:

@@ -50,7 +50,7 @@ class Settings(curricula.OverLevels):
             )
 
     def batches(self, devices: int) -> int:
-        """Return the number of batches of candidate levels that each of `devices` devices plays."""
+        """Return the number of batches of candidate levels for each of `devices` devices."""
         return -(-self.candidates // (self.candidate_envs * devices))
 
 
@@ -69,7 +69,8 @@ def check(learner: SFLLearner, seeds: int, episodes: int) -> None:
     """Raise `ValueError` if the environment does not fit SFL.
 
     The environment must define success, and its time limit must be at most `rollout_steps` and at
-    most `candidate_steps`. A `sampled` above 0 must be large enough for one environment per device.
+    most `candidate_steps`. If `sampled` is above 0, this fraction of a device's environments must
+    be at least one environment, after rounding.
     """
     settings = learner.settings
     curricula.check_env(learner, settings.rollout_steps, "rollout_steps")
@@ -116,10 +117,10 @@ def candidate_share(learner: SFLLearner) -> float:
 
 
 def refreshed(learner: SFLLearner, runner: Runner, key: Array) -> Chosen:
-    """Return the curriculum; every `every` updates, replace the kept levels by a new search.
+    """Return the curriculum; in every `every`-th update, search for new levels to keep.
 
-    All seeds search in the same updates. The condition is a maximum over all seeds, and so a scalar
-    under `vmap`; `cond` therefore skips the search in all other updates.
+    All seeds search in the same updates. The maximum over seeds makes the condition a scalar under
+    `vmap`, so that `cond` skips the search in all other updates.
     """
     chosen: Chosen = runner.levels
     is_due = (chosen.updates % learner.settings.every == 0).astype(jnp.int32)

@@ -51,7 +51,8 @@ class Seen(NamedTuple):
     features: Float[Array, "*steps features"]
     # the `PLACES` weighted sums of the embeddings of all cells in view, concatenated
     places: Float[Array, "*steps sums"]
-    # the observation's term of the current summary (before tanh); `recall` adds a term of the GRU
+    # term of the current summary (before tanh) that depends on the observation; `recall` adds a
+    # term that depends on the GRU's state
     note: Float[Array, "*steps kept"]
     # kind of each cell of the observation's first map, such as a red ball, as a number, see `coded`
     codes: Int32[Array, "*steps cells"]
@@ -110,10 +111,10 @@ class TaskMemory(Recurrent):
 
     @property
     def convolved(self) -> list[spaces.Space]:
-        """Spaces of the maps in the observation that `conv` encodes.
+        """Spaces of those maps in the observation that are encoded by the convolutions `conv`.
 
-        These are the maps with many kinds of cells. For a map with few kinds (see `kinds`), the
-        network learns an embedding of each kind instead.
+        These maps have many kinds of cells. For a map with few kinds (see `kinds`), the network
+        learns an embedding of each kind instead.
         """
         return [space for space in super().convolved if not kinds(space)]
 
@@ -121,8 +122,8 @@ class TaskMemory(Recurrent):
     def kept(self) -> int:
         """Size of a summary, a vector that describes the trial so far.
 
-        The recurrent state contains two summaries: the current one, and an older one that was
-        stored at the latest reward, from just before the reward.
+        The recurrent state contains the current summary, and a copy of the summary from just before
+        the latest reward.
         """
         return self.memory // 2
 
@@ -130,8 +131,8 @@ class TaskMemory(Recurrent):
     def counts(self) -> tuple[int, ...]:
         """Number of values of each channel of the observation's first map with few kinds of cells.
 
-        A predicted goal names cells of this map, see `kinds`. Without such a map, the result is (),
-        and the network does not predict the task.
+        A predicted goal names cells of this map (see `kinds`). If there is no such map, the result
+        is (), and the network does not predict the task.
         """
         return next(filter(None, (kinds(space) for _, space in leaves(self.observation_space))), ())
 
@@ -186,9 +187,9 @@ class TaskMemory(Recurrent):
         )
 
     def gates(self, seen: Seen, before: Array) -> Float[Array, " gates"]:
-        """Return the terms of the GRU's gates that do not depend on the GRU's state.
+        """Return the part of the GRU's gate inputs that does not depend on the GRU's state.
 
-        These terms are a linear layer of the observation's features, its weighted sums of cell
+        A linear layer computes it from the observation's features, the weighted sums of its cell
         embeddings (`seen.places`), and the weighted sums of the previous step (`before`).
         """
         return self.inputs(jnp.concatenate([seen.features, seen.places, before.astype(self.dtype)]))
@@ -242,11 +243,12 @@ class TaskMemory(Recurrent):
         return Belief(self.goal_kind(memory).astype(jnp.float32), embed.attend(named))
 
     def belief_features(self, belief: Belief, seen: Seen, goal: Array) -> tuple[Array, ...]:
-        """Return the inputs of the policy that depend on the predicted or true goal.
+        """Return the four inputs of the policy that depend on the predicted or true goal.
 
-        The four inputs are the probability for each cell in view that the goal names it; the
-        probability that the goal names the held object; the probability of each kind of goal,
-        multiplied by the agent's one-hot direction; and the probability of each kind of goal.
+        - For each cell in view, the probability that the goal names the cell.
+        - The probability that the goal names the held object.
+        - The probability of each kind of goal, multiplied by the agent's one-hot direction.
+        - The probability of each kind of goal.
         """
         kind, cells = jax.lax.stop_gradient((nn.softmax(belief.kind), nn.softmax(belief.cells)))
         code = goal.astype(jnp.int32)
@@ -263,7 +265,7 @@ class TaskMemory(Recurrent):
     def with_goal(
         self, memory: Float32[Array, "*rows memory"], goal: Int32[Array, "*rows 3"]
     ) -> Float32[Array, "*rows memory"]:
-        """Return the recurrent state with the goal that the policy receives set to `goal`.
+        """Set the goal that the policy receives; return the recurrent state, which contains it.
 
         `goal` contains the kind of the goal and the kinds of the two cells that it names. If the
         kind of the goal is 0, the policy receives the predicted goal instead.
@@ -273,11 +275,11 @@ class TaskMemory(Recurrent):
     def labels(
         self, goal: UInt8[Array, "*rows 5"], pocket: UInt8[Array, "*rows 2"]
     ) -> Int32[Array, "*rows 4"]:
-        """Return the labels with which predictions of the task are trained.
+        """Return class labels of the true task, with which predictions of the task are trained.
 
         The labels are the kind of the goal, the kinds of the two cells that it names, and the kind
-        of the held object (`pocket`). If a goal names positions instead of cells, its coordinates
-        are treated as if they were kinds of cells.
+        of the held object (`pocket`). If a goal has positions instead of cells, their coordinates
+        are encoded as if they were cells.
         """
         cells = [coded(self.counts, pair) for pair in (goal[..., 1:3], goal[..., 3:5], pocket)]
         return jnp.stack([goal[..., 0].astype(jnp.int32), *cells], axis=-1)
@@ -308,10 +310,10 @@ def kinds(space: spaces.Space) -> tuple[int, ...]:
 
 
 def _time_scales(key: Array, shape: tuple[int, ...], dtype: Any = jnp.float32) -> Array:
-    """Return initial biases of the GRU's gates.
+    """Return initial biases of the GRU's gates, a vector.
 
-    The update gates get random biases with which their time scales are from 1 to `LONGEST` steps.
-    The other biases are 0.
+    The biases of the update gates are random, and give time scales from 1 to `LONGEST` steps. All
+    other biases are 0.
     """
     count = shape[0] // 3
     keep = jax.random.uniform(key, (count,), dtype, 0.0, math.log(LONGEST))

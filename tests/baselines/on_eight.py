@@ -38,10 +38,11 @@ def agents() -> tuple[Learner, ...]:
 
 
 def gradients() -> dict[str, float]:
-    """Compare the gradient of a minibatch on one device with gradients on eight devices.
+    """Compare a minibatch's gradient on one device with two gradients on eight devices.
 
-    Return the largest relative difference: "together" if advantages are normalised over all
-    devices, and "alone" if each device normalises its own, which is wrong.
+    Return the largest relative difference of each of the two from the gradient on one device.
+    "together": advantages are normalised over all devices. "alone": each device normalises its own
+    advantages, which is wrong.
     """
     one, eight = agents()
     rows = ENVS * one.settings.rollout_steps
@@ -54,8 +55,8 @@ def gradients() -> dict[str, float]:
     flags = jnp.zeros(rows, jnp.bool_)
     numbers = (value, noise[1], flags, flags, value, value, action)
     rollout = rollouts.Rollout(obs, action, log_prob, *numbers)
-    # The mean of the advantages differs between devices, so normalising per device gives a wrong
-    # gradient.
+    # The mean of the advantages differs between devices. If each device normalised its own
+    # advantages, the gradient would therefore be wrong.
     advantage = noise[2] + jnp.linspace(0.0, 9.0, rows)
     batch = (rollout, advantage, value + noise[1])
 
@@ -81,7 +82,7 @@ def gradients() -> dict[str, float]:
 
 
 def program() -> dict[str, object]:
-    """Return the collectives of an update, and how its results are divided over devices."""
+    """Return facts of an update on eight devices: its collectives and how results are sharded."""
     _, agent = agents()
     keys = jax.random.split(jax.random.key(0), 1)
     runners = loop.start(agent, keys)
@@ -137,8 +138,8 @@ def replay() -> dict[str, object]:
 
 def drawn(devices: Devices, key: jax.Array, known: Any) -> Any:
     """Return sampled slots, their importance weights, and all priorities after an update."""
-    # As in a run, each of eight devices has a separate key. A single device gets the key that the
-    # first of the eight would get.
+    # The eight devices get separate keys, as in a run. A single device gets the key of the first of
+    # eight devices.
     key = devices.local_key(jax.random.fold_in(key, 0) if devices == Devices(1) else key)
     sums = priorities.sums(known)
     found = priorities.sample(key, known, sums, DRAWS, jnp.float32(0.7), devices)

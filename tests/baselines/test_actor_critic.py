@@ -25,8 +25,7 @@ from jaxenvs.core.spaces import Box, Dict
 pytestmark = pytest.mark.full
 
 ALL = ("sac", "td3", "tqc", "crossq")
-# Learners to test. Without the marker `full`, only CrossQ is tested, which has all kinds of layers
-# that the other learners have.
+# learners to test; CrossQ has every type of layer, so the other three have the marker `full`
 ONE = [*with_full("sac", "td3", "tqc"), "crossq"]
 
 
@@ -113,10 +112,10 @@ def test_value_learners_work_in_bfloat16():
 
 
 def test_dropout_drops_a_share_of_each_layer_by_item_and_critic():
-    """Each unit is dropped with probability 0.25, separately for each item and critic.
+    """Dropout sets a hidden unit to 0 with probability 0.25, separately for each item and critic.
 
-    The critic's weights make its output one hidden unit plus a bias. With dropout, the hidden unit
-    is either 0 or divided by 0.75, so that its mean is unchanged.
+    With the weights of this test, a critic's output is one hidden unit plus the bias. A unit that
+    is not dropped is divided by 0.75, which keeps the mean of its output.
     """
     agent = tiny.learner(Push(), "sac", dropout=0.25, hidden=(4,))
     shapes = shapes_of(agent).critic
@@ -141,11 +140,11 @@ def test_dropout_drops_a_share_of_each_layer_by_item_and_critic():
 
 @pytest.fixture(scope="module")
 def fallen():
-    """Return a learner, with runners and metrics of its first two chunks of updates.
+    """Train a SAC learner with two seeds, and return a tuple of its states and metrics.
 
-    The tuple contains the learner, the initial runners, the first seed's runner after one chunk, a
-    batch from this runner's replay buffer, and the runners and metrics after two chunks. Episodes
-    of the learner's environment both terminate and are truncated.
+    The tuple contains: the learner; the initial runners; the first seed's runner after one chunk of
+    updates; a batch from this runner's replay buffer; runners and metrics after two chunks. Some
+    episodes terminate, others are truncated.
     """
     agent = tiny.learner(Drop(), "sac", dropout=0.1, actor_every=4, replays=4, warm_up=32)
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 2))
@@ -178,9 +177,9 @@ def test_only_terminal_states_have_value_0(fallen):
 
 @pytest.mark.full
 def test_the_actor_can_be_updated_less_often(fallen):
-    """With `actor_every=4`, the actor is updated in every fourth gradient step of the critics.
+    """With `actor_every=4`, every fourth gradient step of the critics also updates the actor.
 
-    The actor's metrics are means over the gradient steps that update the actor.
+    Metrics of the actor are means over only the gradient steps that update it.
     """
     *_, after, metrics = fallen
     counts = {
@@ -194,9 +193,10 @@ def test_the_actor_can_be_updated_less_often(fallen):
 
 
 def test_losses_average_the_gradient_steps_that_computed_them():
-    """Average the losses of four iterations, given by hand; only the last two took gradient steps.
+    """Compare averaged losses with means computed by hand, for four iterations.
 
-    In the last iteration, half of the gradient steps updated the actor.
+    Only the last two iterations take gradient steps. In the last one, half of the gradient steps
+    update the actor.
     """
     losses = {"critic_loss": [0.0, 0.0, 2.0, 4.0], "actor_loss": [0.0, 0.0, 0.0, 3.0]}
     losses |= {actor_critic.LEARNED: [0.0, 0.0, 1.0, 1.0], actor_critic.TURNS: [0.0, 0.0, 0.0, 0.5]}
@@ -312,10 +312,10 @@ def test_settings_that_cannot_work_say_why(tmp_path, capsys, algorithm, flags, w
 
 
 def test_a_resumed_run_keeps_its_replay_ratio(tmp_path):
-    """A run of SAC cannot be resumed with another value of `replays`.
+    """A run of SAC cannot be resumed with another value of `replays`, gradient steps per env step.
 
-    In SAC, `replays` is the number of gradient steps per environment step. In Ray learners it is
-    the number of replay processes, which may change.
+    The check depends on the learner: a Ray learner may change `replays`, its number of replay
+    processes.
     """
     settings = {name: vars(sac.Settings())[name] for name in ("num_envs", "replays")}
     config = runs.Config("Classic-Pendulum-v0", {}, 0, 1, settings, "sac")
@@ -328,9 +328,9 @@ def test_a_resumed_run_keeps_its_replay_ratio(tmp_path):
 @pytest.mark.full
 @pytest.mark.parametrize("algorithm", ALL)
 def test_a_resumed_run_is_bit_identical_and_all_commands_take_it(tmp_path, capsys, algorithm):
-    """Compare a resumed run with an uninterrupted one; then export, evaluate and watch the run.
+    """Compare a resumed run with an uninterrupted run; then export, evaluate and watch it.
 
-    The run has a replay buffer, running statistics, and a sweep over seeds and settings.
+    The run trains two seeds with two values of gamma. Its checkpoints contain a replay buffer.
     """
     flags = ["--algo", algorithm, "--num-envs", "4", "--rollout-steps", "8", "--capacity", "64"]
     flags += ["--warm-up", "32", "--batch-size", "16", "--hidden", "8", "--chunk", "1"]

@@ -1,4 +1,4 @@
-"""Tests of the table of learners: a learner is one module and one row of the table."""
+"""Tests of `ALGORITHMS`, the table of learners: each learner is one module and one entry."""
 
 import ast
 import functools
@@ -26,13 +26,14 @@ ID = "Grid-Empty-Random-5x5-v0"
 
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_an_update_is_a_function_that_reads_with_two_other_files(name):
-    """The code of a learner's `update` refers to at most two other modules (`ppo-ray`: three).
+    """A learner's function `update` refers to at most two other modules (`ppo-ray`: three).
 
-    A reader thus needs few files to understand it. No class has a method `update` or `loss`.
+    The limit keeps an update readable with few files. No class of the module has a method `update`
+    or `loss`.
     """
     module = ALGORITHMS[name].load()
     assert all(hasattr(module, part) for part in ("Settings", "init", "update"))
-    # `update` is a `functools.partial` if the learner shares its loop with other learners
+    # `update` is a `functools.partial` if it is a loop that several learners share
     update = getattr(module.update, "func", module.update)
     tree, home = ast.parse(inspect.getsource(update)), inspect.getmodule(update)
     named = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
@@ -87,7 +88,7 @@ ELSEWHERE = (
     "world",
     "ppo-ray",
     "apex",
-)  # not tested below: their environments, data or programs differ
+)  # learners left out of the test below, because they need other environments, data or programs
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,9 @@ def test_a_solution_within_the_search_is_taken(tiles):
 
 
 def test_before_the_first_reward_the_search_changes_no_policy():
-    """Before the first reward, the search policy equals the prior.
+    """As long as no reward has been received, the search returns the network's policy unchanged.
 
-    Until then all values are noise, and a policy that follows noise stops exploring.
+    All values are then noise, and a policy that follows noise would stop exploring.
     """
     # In this puzzle, boards are too far from the goal for 8 simulations to find a reward.
     env = SlidingTile(size=3)
@@ -116,7 +116,7 @@ def test_plans_with_hidden_state_need_clairvoyant():
 
 
 def test_clairvoyant_plans_meet_no_mine():
-    """Even an untrained learner opens no mine, because its search sees the mines."""
+    """An untrained learner with `clairvoyant=True` opens no mine: its search sees the mines."""
     agent = learner(MINES, clairvoyant=True, simulations=64, considered=16)
     weights = jax.jit(agent.network.init)(KEY, jnp.zeros((4, 4), jnp.uint8))
 
@@ -160,7 +160,8 @@ def test_a_reward_counts_once():
     agent = learner(Countdown(), num_envs=1, clairvoyant=True)
     obs, world = agent.env.reset(jax.random.key(0))
     weights = jax.jit(agent.network.init)(jax.random.key(0), obs[0])
-    # The episode has length 3 and is at time 3, so it has ended.
+    # State at the end of an episode of length 3. A step from it earns the reward 3 again, unless
+    # the node is marked as ended.
     state = jax.tree.map(lambda _: jnp.array([3], jnp.int32), world.env)
     for ended, reward in ((False, 3.0), (True, 0.0)):
         node = Node(state, jnp.array([ended]))

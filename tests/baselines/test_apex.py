@@ -30,7 +30,7 @@ ROW = ALGORITHMS["apex"]
 
 
 def items(errors, first=0.0):
-    """Return one replay item for each TD error in `errors`; observations count up from `first`."""
+    """Return a replay item for each TD error in `errors`; item i observes `first` + i."""
     count = len(errors)
     seen = np.arange(first, first + count, dtype=np.float32)[:, None]
     return {
@@ -72,8 +72,8 @@ def test_late_errors_do_not_change_overwritten_items():
     drawn = shard.sample(1, 8000)
     seen = drawn.items["obs"]["seen"][0, :, 0]
     assert seen.min() == 3 and seen.max() == 10 and drawn.held == 8
-    # The replay buffer holds items 3, 4 and 5, with their new error 9, and five newer items with
-    # error 1. The three old items are thus sampled with probability 27 / 32.
+    # The late errors give items 3, 4 and 5 the error 9. The five newer items have the error 1. So
+    # items 3 to 5 are sampled with probability 3 * 9 / (3 * 9 + 5 * 1) = 27 / 32.
     np.testing.assert_allclose((seen < 6).mean(), 27 / 32, atol=0.02)
 
 
@@ -152,9 +152,9 @@ def known(id):
 
 
 def plain(record, first, env):
-    """Return n-step reward, discount and last step of the item that begins at step `first`.
+    """Return the n-step reward, discount and last step of the item that begins at step `first`.
 
-    They are computed by a plain loop over the steps in `record`.
+    This slow reference loops over the steps of environment `env` in `record`.
     """
     reward, discount, last = 0.0, 1.0, first
     for last in range(first, first + N_STEP):
@@ -211,7 +211,7 @@ def test_items_equal_a_plain_loop(id, ends):
 
 
 def errors(learner, runners, found):
-    """Return the TD errors of the items `found`; the target network has the online weights."""
+    """Return the TD error of each item in `found`, with the online network as target network."""
     values = jax.jit(jax.vmap(learner.network.apply, in_axes=(None, 0)))
     one = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     after = np.array(values(one, found["next_obs"]))
@@ -226,8 +226,8 @@ def test_a_truncation_is_bootstrapped_from_its_true_successor():
     _learner, told, runners = exploration(Clock())
     _, found = Explorer("Clock-v0", {}, told, 0).sample(runners.weights, (1, 0))
     assert (found["discount"] > 0).all()
-    # Clock observes the time, and truncates an episode at time 5. At time t, an item therefore has
-    # at most 5 - t steps.
+    # An episode of Clock is truncated at time 5. An item that begins at time t, which Clock
+    # observes, therefore has at most 5 - t steps.
     length = np.minimum(5 - found["obs"][:, 0], N_STEP)
     np.testing.assert_array_equal(found["next_obs"][:, 0], found["obs"][:, 0] + length)
     np.testing.assert_allclose(found["discount"], GAMMA**length, rtol=1e-6)
@@ -260,7 +260,7 @@ def test_each_environment_has_its_epsilon():
 
 
 def test_an_update_learns_from_shares_and_returns_their_errors():
-    """Training on a batch gives the same result whether it was drawn from one shard or from two."""
+    """A batch gives the same update, whether it was drawn from one shard or from two."""
     env = Clock()
     learner, _, runners = exploration(env, gradient_steps=2, batch_size=6)
     draw = np.random.default_rng(0)

@@ -108,7 +108,7 @@ def test_what_inflates_too_far_is_not_inflated(carrier, tmp_path, monkeypatch):
 
 
 class Training:
-    """Stand-in for `jaxenvs train`: each call makes two updates, and the third ends the run."""
+    """Stand-in for `jaxenvs train`: each call makes two updates, the third call ends the run."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.words = folder, []

@@ -56,8 +56,9 @@ def test_improvement_and_profiles_are_rliable_s(rliable):
 
 
 def test_intervals_contain_the_truth_as_often_as_they_say():
-    # Scores of 40 runs are normally distributed around 0. The 95 % percentile interval is a little
-    # too narrow for 40 runs: in theory it contains 0 in about 94 % of the trials.
+    # In each trial, the scores of 40 runs are drawn from a normal distribution with mean 0. The 95
+    # % percentile interval is a little too narrow for 40 runs: in theory, it contains the true mean
+    # 0 in about 94 % of the trials.
     random = np.random.default_rng(0)
     hits = 0
     for trial in range(300):
@@ -70,8 +71,8 @@ def test_intervals_contain_the_truth_as_often_as_they_say():
 
 
 def test_a_resample_keeps_the_runs_of_each_task():
-    # The bootstrap is stratified: it resamples the runs of each task separately. Scores are
-    # constant in each of the two tasks, so the mean over tasks is equal in all resamples.
+    # All runs of a task have equal scores, and the bootstrap resamples the runs of each task
+    # separately. The mean over tasks is therefore 0.5 in every resample.
     scores = [np.zeros(4), np.ones(4)]
     assert statistics.interval(statistics.mean, scores).tolist() == [0.5, 0.5]
     low, high = statistics.interval(statistics.improvement, scores, [np.ones(3), np.zeros(2)])

@@ -19,7 +19,8 @@ from jaxenvs.baselines.run import loop, train
 pytestmark = pytest.mark.full
 
 ROWS = 24
-COUNTS = np.arange(ROWS) % 5 > 0  # True for items with weight 1; all other items have weight 0
+# Mask (items,): True for items of weight 1, False for items of weight 0.
+COUNTS = np.arange(ROWS) % 5 > 0
 
 
 def drawn(shift: float = 0.0):
@@ -82,8 +83,8 @@ def test_statistics_are_summed_in_full_precision():
 )
 def test_batch_renormalisation_equals_the_papers(mean, variance, limited):
     features, weight = drawn(), COUNTS.astype(np.float32)
-    # `steps` is the number of earlier batches. After 9 batches, the next is the last of the
-    # warm-up; after 10, the next is the first after the warm-up.
+    # The layer has seen `steps` batches so far. The warm-up has 10 batches, so the next batch is
+    # the last one of the warm-up (`steps` = 9) or the first one after it (`steps` = 10).
     for steps in (9, 10):
         weights = weights_of(mean, variance, steps)
         factor, shift, wanted = by_hand(features, weights, steps, warm_up=10)
@@ -162,9 +163,10 @@ def agent():
 
 @pytest.fixture(scope="module")
 def runners(agent):
-    """Return runners before the first, after the first and after the third update, and metrics.
+    """Return a list of three runners, and the metrics of the third update.
 
-    The first update is the warm-up, without gradient steps. The metrics are of the third.
+    The runners are those before the first, after the first, and after the third update. The first
+    update is the warm-up, without gradient steps.
     """
     made, kept = loop.start(agent, jax.random.key(0)[None]), []
     for _ in range(3):

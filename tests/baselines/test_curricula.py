@@ -82,7 +82,7 @@ def test_replayed_levels_are_those_of_the_buffer(replays):
 
 
 def test_edited_levels_are_edits_of_the_replayed_ones(replays):
-    """After a replay, every environment plays the level that it replayed, with two random edits."""
+    """The update after a replay plays the replayed levels, each changed by two random edits."""
     _, found = replays
     replayed, edited_ = found[1][0], found[2][0]
     differ = (replayed.world.env.grid != edited_.world.env.grid).sum(axis=(1, 2))
@@ -90,7 +90,7 @@ def test_edited_levels_are_edits_of_the_replayed_ones(replays):
 
 
 def test_facts_of_the_buffer_are_those_of_its_levels(replays):
-    """In each slot of the buffer, hash, optimum and score belong to the level in this slot."""
+    """In each slot of the buffer, hash, optimal return and score are those of the slot's level."""
     _, found = replays
     buffer = found[-1][0].levels.buffer
     filled = buffer.filled
@@ -136,9 +136,9 @@ class Often(Countdown):
 
 
 def test_an_episode_with_several_successes_counts_once():
-    """Every step from the second on succeeds and the episode goes on; it counts as one success.
+    """An episode with several successful steps counts as one success, so rates are at most 1.
 
-    Success rates are therefore at most 1.
+    In this environment, every step from the second on succeeds, and the episode goes on.
     """
     agent = tiny.learner(Often(), "plr", rollout_steps=23)
 
@@ -156,10 +156,9 @@ def test_an_episode_with_several_successes_counts_once():
 
 
 def test_sfl_keeps_the_most_learnable_levels():
-    """Check the kept levels: their scores, when they are replaced, which environments play them.
+    """Check the scores of the levels that SFL keeps, and that half of the environments plays them.
 
-    SFL replaces the kept levels every two updates. The first half of the environments plays kept
-    levels.
+    SFL chooses new levels to keep every two updates.
     """
     agent = tiny.learner(MAZE, "sfl")
     found = updates(agent, 3)
@@ -253,9 +252,9 @@ def test_errors_say_what_to_do(id, flags, message, capsys, tmp_path):
 
 
 def test_a_share_of_few_environments_may_be_none(as_a_user):
-    """SFL refuses one environment with `sampled=0.5`, because half of it is rounded to none.
+    """SFL refuses one environment with `sampled=0.5`: half an environment is rounded to 0.
 
-    No environment would play kept levels, so SFL would play new levels only.
+    With 0 environments for the kept levels, SFL would play only new levels.
     """
     agent = tiny.learner(MAZE, "sfl", num_envs=1, minibatches=1, sampled=0.5)
     with pytest.raises(ValueError, match=r"sampled=0.5 of 1 environments on each device is less"):

@@ -86,7 +86,7 @@ def test_a_walk_starts_at_the_goal_and_undoes_no_move(cube):
     assert (board[:, 0] == np.asarray(learner.env.goal(()))).all()
     assert (
         (child[:, :-1] == board[:, 1:, None]).all(axis=-1).any(axis=-1).all()
-    )  # each board is a neighbour of the board before it
+    )  # after the goal, each board of a walk is a neighbour of the previous one
     assert not (board[:, 2:] == board[:, :-2]).all(axis=-1).any()
 
 
@@ -95,8 +95,8 @@ def test_without_inverse_moves_the_walk_goes_to_predecessors():
     _, boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(0))
     packed = jax.vmap(learner.env.pack)(boards.board)
     reached = jax.vmap(jax.vmap(learner.env.pack))(boards.child)
-    # The walk starts at the goal and undoes jumps. So one jump leads from each board of the walk
-    # back to the previous board.
+    # A walk starts at the goal and makes each step by undoing a jump. The jump itself therefore
+    # leads from a board of the walk to the previous board.
     met = (reached[1:] == packed[:-1, None]).all(axis=-1) & boards.valid[1:]
     assert np.asarray(met).any(axis=1).all()
 
@@ -136,7 +136,10 @@ def test_an_action_target_is_its_cost_plus_the_best_next():
 
 
 def test_targets_of_actions_leave_out_the_goal_and_illegal_actions(by_action):
-    """Compare targets in the sliding-tile puzzle with costs of the neighbouring boards."""
+    """The target of an action is 1 + the predicted cost of the next board (0 for the goal).
+
+    At the goal, and for illegal actions, there is no target. Boards are from the 8-puzzle.
+    """
     learner, weights = by_action
     _, boards = jax.jit(functools.partial(davi.walk, learner))(jax.random.key(3))
     got = jax.jit(davi.action_targets, static_argnums=0)(learner, weights, (), boards)

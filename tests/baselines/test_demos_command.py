@@ -85,9 +85,9 @@ def test_each_reason_is_counted(given, words):
 
 
 def test_plans_of_puzzles_with_rewards_for_each_step_are_recorded(capsys):
-    """Record plans in Sokoban, whose rewards for single moves leave the optimal return unknown.
+    """Record plans in Sokoban, although the optimal return of its levels is unknown.
 
-    A plan whose episode is truncated counts as too long, and is left out.
+    A level is left out as too long if its plan exceeds the time limit of 6 steps.
     """
     id, fields = "Puzzle-Sokoban-6x6-v0", {"max_steps_in_episode": 6}
     given = [id, "--episodes", "4", "--param", "max_steps_in_episode=6", "--out", "mine-v0"]
@@ -137,7 +137,7 @@ def test_a_stopped_recording_keeps_its_complete_batches(monkeypatch, capsys, env
 
 
 def test_the_policy_of_a_run_is_recorded(folder, capsys, env):
-    """Recorded observations are the environment's, without the policy's previous step."""
+    """A policy observes its previous action and reward, but recorded observations omit them."""
     run = str(folder / "run")
     small = "--num-envs 8 --rollout-steps 16 --hidden 8 --embed 2 --minibatches 2 --memory 4"
     flags = [ID, "--algo", "ppo-rnn", *small.split(), "--total-steps", "128", "--previous"]

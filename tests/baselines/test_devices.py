@@ -112,9 +112,9 @@ def test_weights_stay_equal_and_environments_are_divided(seen):
 
 
 def test_eight_devices_draw_from_a_replay_as_one_does(seen):
-    """With the same key, eight devices and one device draw the same slots.
+    """With the same key, sampling on eight devices and on one device draws the same slots.
 
-    Chi-square tests compare the frequencies of slots with their priorities, and with each other.
+    Chi-square tests check that slots are drawn in proportion to their priorities.
     """
     replay = seen["replay"]
     assert replay["equal"] and replay["never"] == 0
@@ -176,7 +176,8 @@ def test_tasks_of_slurm_join_by_its_variables(tmp_path):
     }
     flags = ["Grid-Empty-Random-5x5-v0", "--devices", "3", "--out", str(tmp_path / "run")]
     each = [learn(flags, SLURM_PROCID=str(i), SLURM_LOCALID=str(i), **tasks) for i in range(2)]
-    for process in each:  # each process sees the devices of both processes, and so refuses three
+    # The two processes have two devices together, so both refuse `--devices 3`.
+    for process in each:
         assert "--devices 3: there are 2 (cpu)" in end(process, 2)[1]
 
 
@@ -282,8 +283,8 @@ def test_every_learner_takes_several_devices(tmp_path, id, flags):
     warm += ["--critic-hidden", "8", "--chunk", "1"] if flags in REAL else []
     argv = [*id.split(), "--algo", *flags.split(), *small.split()]
     argv += [str(tmp_path / "two"), "--devices", "2", *minibatches, *warm]
-    # XLA flags without the tests' other flags, with which XLA's library YNNPACK fails on the
-    # gradient of a layer norm's scale.
+    # XLA flags of the new process, without the other flags of the test session: with those, XLA's
+    # library YNNPACK cannot compute the gradient of a layer norm's scale.
     usual = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"} if "trxl" in flags else {}
     end(learn(argv, devices=2, **usual))
     rows = Run.open(tmp_path / "two").records()

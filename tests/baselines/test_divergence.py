@@ -46,5 +46,5 @@ def test_a_run_that_diverges_ends_and_keeps_the_checkpoint_before(tmp_path, caps
     assert main([*asked, "--total-steps", "4096", "--out", str(out)]) == 1
     said = capsys.readouterr().err
     assert "seed 3: " in said and "seed 4: " in said and "has ended without a new" in said
-    # The run ends before the 16 updates that `--total-steps` requests.
+    # the run asked for 16 updates, but ended earlier
     assert len((out / "log.jsonl").read_text("utf-8").splitlines()) < 16

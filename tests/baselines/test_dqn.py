@@ -59,9 +59,9 @@ def plain():
 
 
 class Stream:
-    """Random episodes, stored as plain lists to compare a replay buffer with.
+    """Reference for the replay buffer: random episodes, stored as plain lists of steps.
 
-    No two observations are equal.
+    Every observation is a different number.
     """
 
     def __init__(self, seed: int) -> None:
@@ -107,9 +107,10 @@ class Stream:
 
 
 def test_windows_equal_those_of_a_plain_list():
-    """Compare windows of random episodes with a list of steps, while the ring buffer wraps around.
+    """Compare n-step windows of the ring buffer with windows computed from lists of steps.
 
-    Episodes terminate, are truncated, or both, also in consecutive steps.
+    Steps are compared while new steps overwrite old ones. Some steps terminate, truncate, or do
+    both, also directly one after another.
     """
     stream = Stream(0)
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
@@ -177,9 +178,10 @@ def test_slots_equal_those_of_randint():
 
 
 def test_an_update_stores_the_steps_of_the_environment():
-    """Store seven steps of Clock, whose observation is the time and whose time limit is 5.
+    """Store seven steps of Clock, which observes the time and truncates an episode at time 5.
 
-    The final observation, 5, has a slot without a step; the next slot holds 0 again.
+    Slots 0 to 4 hold the steps of the first episode, and slot 5 only its final observation. The
+    next episode begins in slot 6.
     """
     agent = learner(Clock(), rollout_steps=7, n_step=2, gamma=0.5)
     runners, metrics = loop.run_chunk(agent, runners_of(agent))
@@ -241,10 +243,10 @@ def test_the_huber_loss_counts_taken_actions_of_real_steps():
 
 @pytest.mark.parametrize(("layer_norm", "length"), [(True, np.sqrt(2)), (False, 8.0)])
 def test_a_layer_that_is_not_normalised_starts_at_the_scale_of_its_inputs(layer_norm, length):
-    """Compare the norm of the first kernel, from one input to 64 outputs, with `length`.
+    """Check that the norm of the first layer's kernel (1 input, 64 outputs) is `length`.
 
-    With layer norm the kernel is orthogonal and has norm sqrt(2). Otherwise its 64 weights have
-    standard deviation 1, so its norm is about 8.
+    With layer norm, the kernel is orthogonal with norm sqrt(2). Without it, the 64 weights have
+    standard deviation 1, so the norm is about sqrt(64) = 8.
     """
     agent = learner(Endless(), layer_norm=layer_norm, hidden=(64, 64))
     weights = jax.jit(agent.network.init)(jax.random.key(0), jnp.ones(1))["params"]
@@ -308,9 +310,9 @@ def test_nothing_is_learned_before_the_warm_up_ends():
 
 
 def test_seeds_share_one_branch_for_the_warm_up():
-    """The program has one `cond`, also for two seeds, because all seeds share its condition.
+    """An update of two seeds has one `cond` for the warm-up, because all seeds end it together.
 
-    With a condition per seed, `vmap` would compute both branches.
+    If each seed had its own condition, `vmap` would compute both branches.
     """
     agent = learner(Endless())
     update = jax.vmap(agent.update, axis_name=SEEDS)
@@ -346,9 +348,10 @@ def test_epsilon_falls_from_environment_to_environment(power):
 
 @pytest.mark.full
 def test_it_learns_the_better_lever_and_bootstraps_at_the_time_limit():
-    """With a reward of 1 per step and gamma 0.8, the best value is 1 / (1 - 0.8) = 5.
+    """DQN learns to pull the lever that pays 1 per step, whose value at gamma 0.8 is 5.
 
-    Without bootstrapping at the time limit of five steps, the value would be at most 3.4.
+    The value 1 / (1 - 0.8) = 5 needs bootstrapping at the time limit of five steps; without it, the
+    value is at most 3.4.
     """
     agent = learner(
         Lever(),

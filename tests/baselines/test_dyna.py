@@ -171,7 +171,7 @@ def collected(env: Env):
 
 
 def starts(env: Env):
-    """Return the states in which imagined rollouts begin: the steps of `played`'s last rollout."""
+    """Return the states in which imagined rollouts begin: all states of `played`'s last rollout."""
     rollout = played(env)[2]
     return dyna_rollouts.Start(rollout.obs, *rollout.memory)
 
@@ -279,7 +279,7 @@ def test_a_reward_depends_on_the_next_numbers_but_not_after_an_end():
 
 
 def test_imagination_and_training_predict_the_same_reward():
-    """The model predicts the same reward in an imagined step and in a training window."""
+    """For the same step, imagination and a training window predict the same reward."""
     agent, runner = collected(Timed())
     weights = shaken(runner.model.weights)
     runner = runner._replace(model=runner.model._replace(weights=weights))
@@ -328,7 +328,7 @@ def test_windows_hold_the_steps_and_the_ends_of_episodes():
             assert seen.reward[row, step] == (new == 5)
             assert seen.terminated[row, step] == window.over[row, step] == (new == 10)
             if new != 10:
-                # the next observation may also be the final one of a truncated episode
+                # slot `step + 1` may hold only the final observation of a truncated episode
                 assert cell[row, step + 1] == new
                 met.add(bool(seen.is_step[row, step + 1]) if step < 2 else None)
             else:
@@ -398,10 +398,10 @@ def test_losses_over_ends_equal_a_plain_loop(monkeypatch):
 
 
 def test_losses_ignore_slots_after_an_end():
-    """The losses ignore slots after a terminal step.
+    """Losses of the model ignore all slots after a terminal step.
 
-    One slot holds only the final observation of a truncated episode. There the losses read the
-    observation, and ignore reward, mask and action.
+    In a slot that holds only a truncated episode's final observation, losses read this observation,
+    and ignore the reward, the mask and the action.
     """
     agent, runner = collected(Choosy())
     weights = shaken(runner.model.weights)
@@ -420,12 +420,12 @@ def test_losses_ignore_slots_after_an_end():
         {"action": cut.action.at[:, 2].set(1 - cut.action[:, 2])},
     ):
         assert loss(cut) == loss(cut._replace(**changed))
-    # The final observation itself is predicted, so it counts.
+    # the losses do read the final observation, because the model predicts it
     assert loss(cut) != loss(cut._replace(obs=cut.obs.at[:, 2].set(0)))
 
 
 def test_few_rows_at_once_equal_vmap():
-    """`few_at_once` gives the same losses and gradients as `vmap`."""
+    """`few_at_once`, which maps over a few items at a time, gives `vmap`'s losses and gradients."""
     agent, runner = collected(Choosy())
     weights = shaken(runner.model.weights)
     window = jax.jit(dyna_model.sample_windows, static_argnums=(2, 3))(
@@ -528,9 +528,10 @@ def test_imagined_episodes_begin_at_their_start_again_after_an_end(imagined):
 
 
 def test_learning_unrolls_imagined_rollouts_as_acted(imagined):
-    """Learning recomputes the log-probabilities and values of acting, also after an episode ends.
+    """Learning recomputes the log-probabilities and values stored in an imagined rollout.
 
-    The rollout is imagined, so the model predicts the masks of legal actions.
+    The recomputed numbers agree also after an episode end. The model predicts the masks of legal
+    actions.
     """
     agent, now, _, rollout = imagined
     batch = minibatches.as_sequences(rollout._replace(memory=now.memory[None]))
@@ -661,7 +662,8 @@ def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
         0,
         2,
         *range(2 + 8, 2 + 8 * 10, 8),
-    ]  # total gradient steps after 0, 1, ... updates; imagination begins in the second
+        # gradient steps made after 0, 1, ... updates: 2 in the first, 8 in each later one
+    ]
     rate = minibatches.learning_rate(settings)
     seen = [float(rate(np.int32(steps))) / settings.learning_rate for steps in made]
     np.testing.assert_allclose(seen, 1.0 - np.arange(11) / 10, atol=1e-6)
@@ -674,10 +676,10 @@ def test_the_learning_rate_falls_to_zero_over_real_and_imagined_steps():
 @pytest.mark.usefixtures("as_a_user")  # no jaxtyping checks, which would refuse the stand-ins
 @pytest.mark.parametrize("updates", [1, 2, 16_384, 65_536])
 def test_imagination_begins_after_the_warm_up_and_continues(monkeypatch, updates):
-    """Imagination begins after the warm-up, and continues when 2**31 steps are exceeded.
+    """Imagination begins after the warm-up, and goes on when 2**31 steps are exceeded.
 
-    16,384 updates of 8,192 x 16 steps make 2**31 steps. The warm-up is compared with the number of
-    updates, because the number of steps would overflow int32.
+    An update has 8,192 x 16 steps, so 16,384 updates have 2**31 steps, which would overflow int32.
+    The warm-up is therefore compared with the number of updates.
     """
     large = {"num_envs": 8192, "rollout_steps": 16, "warm_up": 2 * 8192 * 16}
     rollout = rollouts.Rollout(reward=jnp.ones(3))

@@ -19,8 +19,8 @@ def test_exactly_the_first_episode_of_each_environment():
     play = jax.jit(evaluation.first_episodes, static_argnums=(0, 1, 3))
     episodes = play(env, act, key, count)
 
-    # Episodes have random lengths from 1 to 8. Episodes of length 7 and 8 are truncated after 6
-    # steps, without a reward.
+    # Countdown draws lengths from 1 to 8, and truncates an episode after 6 steps. So an episode of
+    # length 7 or 8 ends after 6 steps without a reward.
     drawn = make_vec(env, count, autoreset="none").reset(jax.random.split(key)[0]).state.env.length
     drawn = np.asarray(drawn)
     np.testing.assert_array_equal(episodes.lengths, np.minimum(drawn, 6))
@@ -28,8 +28,9 @@ def test_exactly_the_first_episode_of_each_environment():
     np.testing.assert_array_equal(episodes.terminated, drawn <= 6)
     np.testing.assert_array_equal(episodes.succeeded, (drawn > 3) & (drawn <= 6))
 
-    # Lengths from 1 to 8 are equally frequent, and 6, 7 and 8 all give episodes of 6 steps. An
-    # evaluation of the first `count` episodes to end would have too many short ones.
+    # Lengths 1 to 5 are equally frequent. Lengths 6, 7 and 8 all give 6 steps, so 6 steps are three
+    # times as frequent. An evaluation of the first `count` episodes to end would be biased to short
+    # episodes.
     shares = np.bincount(np.asarray(episodes.lengths), minlength=7)[1:] / count
     np.testing.assert_allclose(shares, [1 / 8] * 5 + [3 / 8], atol=0.03)
 
@@ -122,10 +123,10 @@ def test_achievements_are_counted_once_in_each_episode():
 
 
 def test_the_score_is_a_mean_over_seeds(capsys):
-    """The score is computed for each seed, then averaged.
+    """The score of an evaluation is computed for each seed, and then averaged over the seeds.
 
-    The first seed always earns the first achievement, the second seed earns both in half of its
-    episodes.
+    The first seed earns the first of two achievements in every episode. The second seed earns both
+    achievements in half of its episodes.
     """
     achieved = np.array([[[1, 0], [1, 0]], [[1, 1], [0, 0]]], bool)
     nothing = np.zeros((2, 2), np.float32)

@@ -56,7 +56,7 @@ def balanced(learner, weights, key, obs, mask, state, params, greedy):
 def planned(tmp_path_factory):
     """Return a run of AlphaZero with two seeds, its learner, its weights, and its eval.json.
 
-    The evaluation used a stand-in for the search, which compiles quickly.
+    The evaluation replaces the search by a function that compiles quickly.
     """
     folder = tmp_path_factory.mktemp("runs") / "run"
     run, agent, weights = made(folder, "alphazero", CARTPOLE, seeds=2)

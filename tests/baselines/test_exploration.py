@@ -80,7 +80,8 @@ def test_noveld_pays_once_for_the_difference_of_errors():
     curiosity = jax.jit(bonus.init)(KEY, jnp.zeros(2))
     memory = bonus.begin(curiosity, visits.obs[0])
     after, _, returns, got = jax.jit(bonus.rewards)(curiosity, memory, jnp.zeros(ENVS), visits)
-    # The bonuses use the running statistics after the rollout, but the predictor before it.
+    # NovelD updates its running statistics before it computes bonuses, but its predictor
+    # afterwards.
     known = curiosity._replace(seen=after.seen)
     features = bonus.features(known, visits.obs.reshape(-1, 2))
     errors = bonus.errors(known, bonus.normalised(known, features))
@@ -117,7 +118,10 @@ def test_elliptical_bonuses_are_those_of_the_inverted_matrix():
 
 @pytest.mark.parametrize("size", [pytest.param(1.0, marks=pytest.mark.full), 300.0])
 def test_bonuses_of_large_features_stay_right_over_long_episodes(size):
-    """Bonuses stay accurate over 4,000 steps with forty different observations."""
+    """Compare the last bonus of a long episode with NumPy in float64; no bonus is negative.
+
+    The episode has 4,000 steps and 40 different observations.
+    """
     rng = np.random.default_rng(0)
     known = rng.normal(size=(40, e3b.FEATURES)) * size / 8
     seen = known[rng.integers(0, 40, 4_000)].astype(np.float32)[:, None]
@@ -130,9 +134,9 @@ def test_bonuses_of_large_features_stay_right_over_long_episodes(size):
 
 
 def test_what_was_seen_again_and_again_earns_a_share_of_its_visits():
-    """An observation that was visited n times before has the bonus 1 / (n + ridge).
+    """With a single feature, E3B's bonus is count-based.
 
-    Features have one component here, so the bonus is count-based.
+    An observation that was visited n times before has the bonus 1 / (n + ridge).
     """
     ones, none = jnp.ones((20, 1, 1)), jnp.zeros((20, 1), jnp.bool_)
     _, bonus = jax.jit(e3b.elliptical_bonuses)(e3b.initial_factors(1, 1), ones, none)

@@ -37,7 +37,7 @@ def run(tmp_path) -> Run:
 
 @pytest.fixture
 def full(monkeypatch):
-    """Make all writing of a run fail, as on a full disk, while `full.now` is True."""
+    """Make a run's writes fail, as on a full disk, while the fixture's attribute `now` is True."""
     state = type("Disk", (), {"now": True})()
 
     def refusing(real):
@@ -141,7 +141,7 @@ def test_a_row_that_half_fits_on_the_disk_is_not_left_in_the_log(run, monkeypatc
 
 @pytest.mark.slow
 def test_training_on_a_disk_that_is_really_full(tmp_path):
-    """Train on a file system of 1 MiB in memory, which another file fills until it is deleted."""
+    """Train on a 1 MiB file system that a large file fills up; delete this file later."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)])
@@ -226,10 +226,10 @@ def spoil(file: Path, dice: random.Random) -> str:
 
 
 def damages(run: Run, folder: Path, count: int) -> int:
-    """Damage a random file of the newest of two checkpoints; repeat `count` times.
+    """Damage a random file of the newer of two checkpoints, and restore; repeat `count` times.
 
-    Each time, the previous checkpoint must be restored, unless the damage left the file's content
-    unchanged or hit the manifest. Return how often the previous checkpoint was restored.
+    Check that the older checkpoint is restored if the damage changed a file other than the
+    manifest. Return how often the older checkpoint was restored.
     """
     dice, passed = random.Random(0), 0
     for _ in range(count):

@@ -46,7 +46,7 @@ def test_returns_beyond_the_bounds_are_logged_and_warned_of_once(tmp_path, capsy
 
 @pytest.mark.usefixtures("salaries")
 def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
-    """During the warm-up, longer than `WINDOW` updates, the log has null for `clipped_targets`."""
+    """Log null for `clipped_targets` during a warm-up that is longer than `WINDOW` updates."""
     more = {"capacity": 512, "warm_up": 640}
     records = run(tmp_path / "run", "c51", "Salary-Float-v0", 1_600, **more)
     shares = [record["clipped_targets"][0] for record in records]
@@ -58,8 +58,8 @@ def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
 def test_the_wide_distributions_of_a_new_network_are_not_clipped_targets(monkeypatch):
     """A target counts as clipped only if its mean lies outside the support.
 
-    A new network gives every atom the same probability, so the reward and the discount always move
-    some probability out of the support. The numbers are like those of TSP, with negative rewards.
+    The network is new: all atoms have the same probability, so every shifted distribution has mass
+    outside the support. Rewards are negative and as large as those of TSP.
     """
     network = types.SimpleNamespace(support=jnp.linspace(-15.0, 0.0, 51))
     # The logits are 0: a uniform distribution over the atoms.
@@ -96,8 +96,8 @@ def test_two_hot_targets_beyond_the_atoms_too(tmp_path, capsys, algorithm, more,
     assert said.endswith(f"start a new run with {fix}") and "atoms=10" in said
 
 
-# Smallest and largest discounted return that play can reach, with a discount of 0.99, by prefix of
-# environment ids. The ids listed here have bounds that do not follow from the range of rewards.
+# (smallest, largest) discounted return that play can reach at gamma 0.99, by prefix of env ids. For
+# these ids, the bounds that follow from the range of rewards would be too wide.
 REACHED = {
     "Grid-": (-1, 1),
     "BabyAI-": (-1, 1),
@@ -112,8 +112,8 @@ REACHED = {
     "Puzzle-": (-1, 1),
     "PuzzleScript-": (0, 1),
 }
-# Smallest and largest reward that play can reach, by prefix of environment ids. For the ids listed
-# here, `reward_range` is wider.
+# (smallest, largest) reward that play can reach, by prefix of env ids. The `reward_range` of these
+# environments is wider.
 PAID = {"Puzzle-2048-": (0, 4096), "Puzzle-PegSolitaire-": (0, 1), "Craft-Classic-": (-0.9, 22.9)}
 PAID |= {"Craft-": (-2, 20)}
 

@@ -149,7 +149,7 @@ def test_a_sequence_at_once_equals_step_by_step(ends):
     said, _ = stepped(memory, obs, done)
     np.testing.assert_allclose(at_once(memory, obs, done), said, atol=1e-5)
     assert np.abs(np.diff(said, axis=0)).max() > 1e-2
-    # Repeat the comparison with a memory of only two steps, early in an episode.
+    # compare again with a memory of only two steps, as early in an episode
     _, memory = stepped(NETWORK.begin(), before[:2], none[:2])
     assert memory["length"] == 2
     np.testing.assert_allclose(at_once(memory, obs, done), stepped(memory, obs, done)[0], atol=1e-5)
@@ -171,10 +171,10 @@ def test_nothing_crosses_the_end_of_an_episode():
 
 
 def test_memory_reaches_back_the_sum_of_the_layers():
-    """With two layers that attend to 4 steps back, an output depends on the 8 steps before it.
+    """With two layers that each attend to the last 4 steps, an output depends on the last 8 steps.
 
-    The second layer attends to stored outputs of the first layer at earlier steps, and these depend
-    on steps still earlier.
+    The second layer attends to outputs of the first layer up to 4 steps ago, which depend on inputs
+    up to 8 steps ago.
     """
     obs, none = drawn(0, 12, 1), np.zeros(12, bool)
     other = obs.copy()

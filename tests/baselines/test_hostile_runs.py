@@ -138,7 +138,7 @@ def test_arrays_of_a_manifest_must_fit_into_memory(run):
     ],
 )
 def test_arrays_that_decompress_to_a_larger_size_are_refused(run, old, new, says):
-    """Files of a checkpoint are changed, and its manifest is made to match the changed files."""
+    """Refuse changed array metadata, although the checkpoint's manifest has the new hashes."""
     newest = run.checkpoints / "00000002"
     store = tensorstore.KvStore.open(
         {"driver": "ocdbt", "base": f"file://{newest / 'weights'}/"}
@@ -160,7 +160,7 @@ def test_errors_of_orbax_name_the_checkpoint_to_remove(run):
 
 
 def signed(path: Path) -> None:
-    """Update a checkpoint's manifest to the hashes of its files, as an attacker would."""
+    """Write the current hashes of a checkpoint's files to its manifest, as an attacker would."""
     files = (file for file in path.rglob("*") if file.is_file() and file.name != "manifest.json")
     prints = {file.relative_to(path).as_posix(): checkpoints._fingerprint(file) for file in files}
     manifest(path, files=prints)

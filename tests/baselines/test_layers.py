@@ -36,8 +36,8 @@ LEARNERS = ", ".join(
 )
 
 
-# The exception from LAYERS: the table of learners (`registry`) may name modules of `ray`. It names
-# the modules of all learners, but imports a module only when its learner is chosen.
+# Exception to LAYERS: `registry` may name modules of the later package `ray`. It names the modules
+# of all learners, and imports a module only when its learner is chosen.
 TABLE = ("registry", "ray")
 
 
@@ -138,8 +138,7 @@ def test_old_names_work_and_warn(old, attribute, today, monkeypatch):
 def test_old_members_work_and_warn(old: str, new: str, monkeypatch):
     """Import members by their old names: each import works and warns.
 
-    In some cases, the name of the old module is now the name of a package, or the member has a new
-    name.
+    Some old module names are now names of packages, and some members have been renamed.
     """
     (module, member), (home, today) = old.rsplit(".", 1), new.rsplit(".", 1)
     if module not in RANK and module != "run.loop":

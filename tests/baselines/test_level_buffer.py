@@ -62,7 +62,10 @@ def reference(filled, score, time, now):
 
 @pytest.mark.parametrize("number", range(6))
 def test_probabilities_are_those_of_the_paper(number):
-    """Compare random buffers with `reference`; some have equal scores, equal ages or one level."""
+    """Compare replay probabilities of random buffers with `reference`.
+
+    Some buffers contain a single level, or levels with equal scores or ages.
+    """
     rng = np.random.default_rng(number)
     slots, count = 9, (1, 4, 9, 9, 6, 2)[number]
     buffer = full(range(count), rng.integers(0, 4, count) / 4, slots)
@@ -100,9 +103,10 @@ def test_a_full_buffer_replaces_the_least_probable_levels_by_better_ones():
 
 
 def test_a_stale_level_survives_a_better_score():
-    """A level not played for a long time keeps its slot against a new level with a higher score.
+    """A level that was not played for long keeps its slot, although a new level has a higher score.
 
-    A new level first replaces the level that is least likely to be replayed.
+    A new level competes with the level that is least likely to be replayed, and stale levels are
+    likely.
     """
     buffer = full([1, 2, 3], [0.9, 0.1, 0.5], 3)
     buffer = buffer._replace(time=jnp.array([9, 9, 0], jnp.int32))  # slots contain levels 1, 3, 2
@@ -111,7 +115,7 @@ def test_a_stale_level_survives_a_better_score():
 
 
 def test_a_known_level_gets_its_new_score_and_time():
-    """A level that is inserted again keeps its slot and best return, and may get a lower score."""
+    """A level that is inserted again gets its new score and time, and keeps its best return."""
     buffer = full([1, 2], [0.9, 0.1], 4)
     after = insert(buffer, [1], [0.3], 5)
     assert content(after) == {1: 0.3, 2: 0.1}
@@ -179,7 +183,7 @@ def test_hashes_differ_where_a_leaf_differs():
 
 @pytest.mark.parametrize("dtype", [np.int64, np.float64, np.int8, np.float16, bool])
 def test_hashes_read_every_bit(dtype):
-    """Two values that differ in the upper half of 64 bits have different hashes."""
+    """Values have different hashes even if they differ in only one half of their 64 bits."""
     values = np.array([[0], [1], [1 + 2.0**-40 if dtype == np.float64 else 0]], dtype)
     if dtype == np.int64:
         values[2] = 1 << 40

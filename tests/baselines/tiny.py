@@ -202,11 +202,11 @@ def rows_of(agent: Learner, updates: int) -> list[dict[str, Any]]:
 
 
 def warm_up_is_not_averaged(agent: Learner, of_turns: tuple[str, ...] = ("actor_loss",)) -> None:
-    """Check that losses are logged as None before the first gradient step, and then as means.
+    """Check that losses are None in the log before the first gradient step, and means after it.
 
-    The first update of `agent` must end before the warm-up does. In the second update, gradient
-    steps must follow every environment step. `of_turns` names further metrics that are None in the
-    first update.
+    The first two updates of `agent` are compared. The first must lie within the warm-up; in the
+    second, gradient steps must follow every environment step. `of_turns` names other metrics that
+    must be None in the first update.
     """
     first, second = rows_of(agent, 2)
     for name in ("critic_loss", "q", *of_turns):

@@ -43,7 +43,7 @@ class Signal(gymnasium.Env):
 
 
 class Parts(Signal):
-    """Environment `Signal` with a Dict observation that has all kinds of spaces."""
+    """Environment `Signal` with a Dict observation of five spaces, all with integer values."""
 
     def __init__(self, **fields) -> None:
         super().__init__(**fields)
@@ -136,7 +136,7 @@ class Fussy(Signal):
 
 
 class Moody(Fussy):
-    """Environment `Fussy` that gives the mask only at the reset, not in steps."""
+    """Environment `Fussy` whose info has the mask after a reset, but not after a step."""
 
     def step(self, action):
         """Make a step, without a mask in the info."""

@@ -5,13 +5,16 @@ import time
 
 
 class Worker:
-    """Ray actor that knows its slot in the pool, and its generation: how often it was replaced."""
+    """Ray actor that stores its slot in the pool, and how often that slot's actor was replaced.
+
+    The second number is its `generation`.
+    """
 
     def __init__(self, slot: int, generation: int) -> None:
         self.name = {"slot": slot, "generation": generation}
 
     def do(self, what: str):
-        """Return the slot and the generation or, as `what` says, hang, raise or exit."""
+        """Hang, exit or raise if `what` says so; else return the slot and the generation."""
         if what == "hang":
             time.sleep(1000)
         if what == "die":
