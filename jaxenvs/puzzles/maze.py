@@ -209,17 +209,19 @@ class Maze(Puzzle):
 
 
 def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}"]:
-    """Generate the walls by recursive division; chambers of the same depth are divided in parallel.
+    """Generate the walls by recursive division; return 1 in walls, else 0.
 
-    A chamber is a rectangular part of the map, at first the whole map. A wall divides it across its
-    longer side (a vertical wall if both sides are equal), at a random odd coordinate. The wall has
-    a door at a random even coordinate. The two parts are new chambers, which are divided until a
-    chamber is one cell wide. Every cell in an even row and an even column stores the bounds of its
-    chamber. The random uint32 of a division is a hash of the depth and of the chamber's upper left
-    corner, so all cells of a chamber use the same value.
+    A chamber is a rectangle without inner walls, at first the whole map. A wall divides a chamber
+    across its longer side (a vertical wall if both sides are equal), at a random odd coordinate.
+    The wall has a door at a random even coordinate. Both parts are then divided, until a chamber is
+    one cell wide.
 
-    Returns 1 in walls, else 0. If a side of the map is even, the map is generated one cell larger
-    and the last row or column is removed.
+    All chambers of the same depth are divided in parallel: every cell in an even row and an even
+    column stores the bounds of its chamber. All cells of a chamber draw the same random uint32, a
+    hash of the depth and of the chamber's upper left corner.
+
+    If a side of the map is even, the map is generated one cell larger, and the last row or column
+    is removed.
     """
     # Number of rows and of columns with an even index.
     height, width = (rows + 1) // 2, (columns + 1) // 2
@@ -247,9 +249,10 @@ def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}
 def _joined(top: Array, bottom: Array, left: Array, right: Array) -> Array:
     """Pack the four bounds of a chamber into the lower 24 bits of an int32, six bits each.
 
-    A chamber is a rectangle of the map without inner walls, see `divided`. Bounds count only the
-    even rows and columns, and `bottom` and `right` are exclusive. `_divide` uses two more bits for
-    each cell: bit 24 for a wall on its right, bit 25 for a wall below it.
+    A chamber is a rectangle of the map without inner walls, see `divided`. The bounds are indices
+    that count only the even rows and columns; `bottom` and `right` are exclusive. In the int32 of a
+    cell, `_divide` also sets bit 24 for a wall on the right of the cell, and bit 25 for a wall
+    below it.
     """
     return top | (bottom << 6) | (left << 12) | (right << 18)
 
@@ -259,9 +262,9 @@ def _divide(
 ) -> Array:
     """Divide every chamber (rectangle without inner walls) by one wall with a door.
 
-    Chambers that are one cell wide are not divided. Returns the updated `cell`, which stores, for
-    each cell in an even row and column, the bounds of its chamber and whether there are walls on
-    its right and below it. `_joined` explains the encoding.
+    A chamber that is one cell wide is not divided. `cell` has an int32 for each cell in an even row
+    and an even column: the bounds of its chamber, and whether walls are on its right and below it
+    (see `_joined`). Returns the updated `cell`.
     """
     top, bottom, left, right = ((cell >> shift) & 63 for shift in (0, 6, 12, 18))
     # Height and width of the chamber, in cells of the map.

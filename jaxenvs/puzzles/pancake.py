@@ -108,9 +108,9 @@ class Pancake(Puzzle):
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
         """Return the number of gaps: adjacent pairs whose widths differ by more than one.
 
-        The plate below the stack counts as a pancake of width size + 1. A flip changes only one
-        adjacent pair, so it closes at most one gap (M. Helmert, "Landmark heuristics for the
-        pancake problem", 2010).
+        The plate below the stack counts as a pancake of width size + 1. The sorted stack has no
+        gap, and a flip closes at most one, because it changes only one adjacent pair (M. Helmert,
+        "Landmark heuristics for the pancake problem", 2010).
         """
         plate = jnp.full((1,), self.size + 1, jnp.int32)
         stack = jnp.concatenate([board.astype(jnp.int32), plate])

@@ -221,7 +221,7 @@ class _Masks:
         return made
 
     def _asked(self, cell: Cell) -> tuple[Pattern, dict[int, str]]:
-        """Return the pattern of a cell on the left, and a dict: layer -> name that the cell requires.
+        """Return the pattern of a cell on the left, and a dict: layer -> name required there.
 
         Set `clash` if the cell requires two names on one layer.
         """
