@@ -48,7 +48,7 @@ class Move(NamedTuple):
 class Predecessors(NamedTuple):
     """Boards from which a single action leads to a given board.
 
-    Several of these boards may have the same action.
+    The same action may lead from several of these boards to the given board.
     """
 
     board: PyTree[Array]

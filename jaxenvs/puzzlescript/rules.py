@@ -267,7 +267,7 @@ class Sides:
     def _modify(self, word: str, is_modified: bool) -> None:
         """Add a modifier, such as `>` or `no`, to the current cell.
 
-        `is_modified` is whether the word before it is a modifier too, which is an error.
+        `is_modified` is whether the previous word is also a modifier, which is an error.
         """
         if is_modified:
             self._error(f"`{self.cell[-1]} {word}`: an object has one modifier at a time")

@@ -14,7 +14,11 @@ MOST_RIGID = 30  # maximum number of rigid groups
 
 
 class Replacement(NamedTuple):
-    """Effect of a rule on a cell. `oc`, `os`, `re` are object masks, the others movement masks."""
+    """Effect of a rule on a cell.
+
+    The fields `oc`, `os` and `re` are masks of objects, and all other fields are masks of
+    movements.
+    """
 
     oc: int = 0  # mask of the objects that are removed
     os: int = 0  # mask of the objects that are added

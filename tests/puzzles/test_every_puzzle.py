@@ -342,8 +342,7 @@ def test_read_level_inverts_text(name):
         instance, board = row(boards, index)
         level = puzzle.read_level(puzzle.text(instance, board))
         np.testing.assert_array_equal(pack(level.board), at_boards(name)["words"][index])
-        # Only for initial boards: Sudoku's text does not say which digits are clues, not placed
-        # ones.
+        # Initial boards only: in Sudoku's text, given and placed digits look the same.
         if index < 2:
             for wrote, read in zip(
                 jax.tree.leaves(instance), jax.tree.leaves(level.instance), strict=True

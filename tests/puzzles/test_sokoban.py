@@ -93,7 +93,7 @@ def test_two_boxes(before, actions, after, tenths):
 
 
 def test_each_direction_pushes():
-    """Make the same push in all four rotations of the field."""
+    """The same push works in all four directions, tested by rotations of the field."""
     env = Sokoban(size=6, boxes=1)
     field = np.array([list(row) for row in ("######", "#    #", "#  . #", "#@$  #", "#    #")])
     field = np.concatenate([field, field[:1]])

@@ -41,7 +41,10 @@ OF_EACH_CLASS = (Cube(size=2), Cube(size=3), Pyraminx(), Skewb())
 
 
 def named(puzzles, default=None):
-    """Return test parameters named by puzzle; puzzles not in `default` are marked `full`."""
+    """Return pytest parameters, each named by its puzzle.
+
+    Puzzles outside `default` get the mark `full`; without `default`, none does.
+    """
 
     def marks(puzzle):
         return [] if default is None or puzzle in default else [pytest.mark.full]

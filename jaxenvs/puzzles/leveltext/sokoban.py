@@ -64,7 +64,10 @@ def _is_note(line: str) -> bool:
 
 
 def block(text: str, first: int, form: str | None) -> Block | None:
-    """Parse a text to a `Block` of headers and a map; return None if a line is `grid:`."""
+    """Parse the text of a level to a `Block` of headers and a map.
+
+    Return None if a line is `grid:`, which separates headers from a picture.
+    """
     lines = text.split("\n")
     if any(line.rstrip() == GRID for line in lines):
         return None

@@ -90,7 +90,10 @@ def wins(p: Program, found: Literals) -> Bool[Array, ""]:
 
 
 def missing(p: Program, found: Literals) -> Int32[Array, ""]:
-    """Return the number of cells with X but not Y; the maximum over conditions `all X on Y`."""
+    """Return the number of cells with X but not Y, for a win condition `all X on Y`.
+
+    For several conditions, return the maximum.
+    """
     x, y = _conditions(p, found)
     lacks = jax.lax.population_count(x & ~y).astype(jnp.int32).sum(axis=(-2, -1), dtype=jnp.int32)
     return jnp.where(p.tables.win_kind.all == 0, lacks, 0).max()

@@ -85,7 +85,7 @@ class Packer:
         return objects | movements << self.objects
 
     def _records(self, layer: int) -> int:
-        """Return the mask of the bit planes of `Rigid.records` that belong to a layer."""
+        """Return the mask of the bit planes that store a layer's records (see `Rigid.records`)."""
         first = self.objects + BITS * self.game.layers + self.group_bits * layer
         return (1 << self.group_bits) - 1 << first
 

@@ -33,8 +33,8 @@ class Place(NamedTuple):
 
     x: Int32[Array, "*batch"]
     y: Int32[Array, "*batch"]
-    # Number of cells that the ellipsis skips. If rows may have two ellipses, the index of a pair of
-    # such numbers in `Size.skips`.
+    # Number of cells that the ellipsis skips. If rows may have two ellipses, an index into
+    # `Size.skips`, a table of pairs of these numbers.
     gap: Int32[Array, "*batch"]
 
 
@@ -44,7 +44,7 @@ class Rigid(NamedTuple):
     # For each layer and cell: number of the rigid group whose rule set the movement of the objects;
     # 0: none. Each binary digit of the number is stored as a bit plane.
     records: UInt32[Array, "layers bits side words"]
-    # Movements at the start of the turn: those that the action gave to the player.
+    # Movements that the action gave to the player at the start of the turn.
     pushed: UInt32[Array, "layers five side words"]
     # For each group number: whether this turn skips the rules of the group.
     banned: Bool[Array, " numbers"]
@@ -72,8 +72,8 @@ class Turn(NamedTuple):
     # Commands of applied rules, which the end of the turn carries out, as bits of `sizes.COMMANDS`.
     commands: UInt8[Array, ""]
     applying: Bool[Array, ""]  # whether `rule` still has matches to apply
-    # Cells at which matches of `rule` started before any of them was applied. If the rule is simple
-    # (see `Tables.simple`), matches that have been applied or dropped are removed.
+    # Start cells of the matches that `rule` had before any of them was applied. If the rule is
+    # simple (see `Tables.simple`), a match is removed when it is applied or dropped.
     waiting: UInt32[Array, "rows gaps side words"]
     pointer: Place  # tuple (a match for each row) to which `rule` was applied last
     # For each layer: cells that an object has left since the movement of objects began.
@@ -137,7 +137,7 @@ class Program(NamedTuple):
     """What the interpreter executes: the tables of one game's rules, and the static size."""
 
     size: Size
-    tables: Any  # `Tables` of the game, whose fields are `Row`s
+    tables: Any  # tables of the game: `Tables` whose fields are `Row`s
     again_limit: int = 200  # maximum number of `again` turns after an input
 
     @classmethod

@@ -82,7 +82,10 @@ class Machine(NamedTuple):
         return turn.board._replace(objects=turn.objects, stuck=stuck), count
 
     def missing(self, tables: Tables, game: Int32[Array, ""], board: Board) -> Int32[Array, ""]:
-        """Return the number of cells with X but not Y; the maximum over conditions `all X on Y`."""
+        """Return the number of cells with X but not Y, for a win condition `all X on Y`.
+
+        For several conditions, return the maximum.
+        """
         program = Program.of(self.size, tables, game, self.again_limit)
         found = matches.literals(program, empty_turn(self.size, board))
         return ending.missing(program, found)
