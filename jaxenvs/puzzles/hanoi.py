@@ -246,12 +246,13 @@ class Hanoi(Puzzle):
         return texts
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """Return the picture as sprite indices: the pegs side by side.
+        """Return the picture as sprite indices: the pegs stand side by side.
 
-        Disk i, counted from the smallest, is `i + 1` tiles wide. The indices are 0 nothing, 1 pole,
-        2 base, then four for each disk from the smallest: left end, middle, right end, and a disk
-        that is one tile wide. A disk of even width is centred on its pole, so each of its ends
-        fills only half a tile.
+        Disk i is `i + 1` tiles wide; disk 0 is the smallest. A disk of even width is centred on its
+        pole, so each of its ends fills half a tile.
+
+        Index 0 is nothing, 1 a pole and 2 the base. Each disk, from the smallest, has the next four
+        indices: left end, middle, right end, and a disk that is one tile wide.
         """
         size, wide = self.disks, 2 * (self.disks // 2) + 1
         peg = self.observe_board(state.instance, state.board)

@@ -147,8 +147,8 @@ class Pancake(Puzzle):
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """Return the picture as sprite indices: one row per pancake, and a last row for the plate.
 
-        A pancake covers two tiles per unit of width. The indices are 0 nothing, 1 plate, then three
-        for each pancake from the smallest: left end, middle, right end.
+        A pancake covers two tiles per unit of width. Index 0 is nothing, and 1 is the plate. Each
+        pancake, from the smallest, has the next three indices: left end, middle, right end.
         """
         width = state.board.astype(jnp.int32)[:, None]
         column = np.arange(2 * self.size, dtype=np.int32)

@@ -169,9 +169,9 @@ def cube(size: int, half_turns: bool, faces: str) -> Permutations:
 def skewb() -> Permutations:
     """Build the tables of the Skewb.
 
-    The stickers of a face are its centre and then its four corners, row by row as on a cube. A turn
-    rotates half of the cube about one of four corners, no two of which are adjacent (a tetrad).
-    These four corners keep their places.
+    The stickers of a face are its centre, and then its four corners row by row, as on a cube. A
+    turn rotates half of the cube about one of four corners. These four corners form a tetrad: no
+    two of them are adjacent, and they all keep their places.
     """
     stickers = []
     for normal, right, down in np.array(list(FACES.values())):

@@ -1,7 +1,7 @@
 """Sokoban: push every box onto a target (rewards and time limit of Jumanji 1.1 `Sokoban-v0`).
 
-Differences from Jumanji: an episode that reaches the time limit is truncated, not terminated.
-Levels are generated, or read from files in Boxoban's format.
+Unlike in Jumanji, an episode that reaches the time limit is truncated, not terminated. Levels are
+generated, or read from files in Boxoban's format.
 """
 
 from typing import Any, ClassVar

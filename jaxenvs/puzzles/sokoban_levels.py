@@ -280,8 +280,8 @@ def _reach(
 ) -> tuple[UInt32[Array, " size"], UInt32[Array, " size"]]:
     """Return two sets of cells: the free cells, and the free cells that the player can reach.
 
-    A set has one uint32 per row of the map, with one bit per column. The second set may lack
-    reachable cells whose path needs more than `size` changes of row.
+    A set has one uint32 per row of the map, with one bit per column. A reachable cell is missing
+    from the second set if the path to it needs more than `size` changes of row.
     """
     size = floor.shape[0]
     line = np.arange(size, dtype=np.int32)

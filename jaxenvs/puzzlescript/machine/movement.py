@@ -1,8 +1,8 @@
 """Movement: objects with a movement go to the next cell if no object of their layer is there.
 
-PuzzleScript's engine visits the cells column by column, and repeats this pass until it moves
-nothing. Here, a micro-step normally handles all cells together. If a cell has a movement on a layer
-but no object of the layer, each micro-step handles one cell, in the engine's order.
+PuzzleScript's engine visits the cells column by column, and repeats such passes until one moves
+nothing. Here a micro-step handles all cells together. The exception is a movement in a cell without
+an object on the movement's layer: then a micro-step handles one cell, in the engine's order.
 """
 
 import jax.numpy as jnp
@@ -26,16 +26,16 @@ def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
     on_layer = (p.tables.layer.all == planes.index(size.layers)[:, None])[..., None, None]
     occupied = planes.union(jnp.where(on_layer, turn.objects, jnp.uint32(0)), 1)
     wants = _wants(turn)
-    # A cell may have a movement on a layer on which it has no object. An object of the layer that
-    # enters the cell then takes over this movement. The result depends on the order of the moves,
-    # so each micro-step handles only one cell.
+    # A cell may have a movement on a layer on which it has no object. An object of this layer that
+    # enters the cell takes over the movement. The result then depends on the order of the moves, so
+    # each micro-step handles only one cell.
     is_stale = planes.some(planes.union(wants, 1) & ~occupied).any()
     singly = is_stale | (turn.place >= -1)
     empty = ~occupied & matches.level_cells(p, turn.board)
     movers = jnp.where(singly, _next_cell(p, turn, wants, empty), _at_once(turn, wants, empty))
     movers = jnp.where(runs, movers, jnp.uint32(0))
     is_over = ~planes.some(movers).any()
-    # In the mode of one cell per micro-step: repeat the pass over the cells if it moved an object.
+    # If micro-steps handle single cells, repeat the pass over all cells if it moved an object.
     again = singly & is_over & (turn.place >= 0)
     moves = turn.moves.at[:, :4].set(turn.moves[:, :4] & ~movers[:, jnp.array(BY_DIRECTION)])
     is_done = ~planes.some(moves[:, :4]).any()  # whether no direction of movement is left
@@ -59,8 +59,8 @@ def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
 def _wants(turn: Turn) -> UInt32[Array, "layers four side words"]:
     """Return, by layer and direction, the cells with a movement in this direction alone.
 
-    The directions are right, down, left and up. Cells with several movements on the layer, or with
-    the movement `action`, are left out, because their objects do not move.
+    The directions are right, down, left and up. Objects do not move if they have several movements
+    or the movement `action`, so their cells are omitted.
     """
     wants = turn.moves[:, jnp.array(BY_DIRECTION)]
     right, down, left, up = (wants[:, d] for d in range(4))
@@ -73,10 +73,10 @@ def _at_once(
 ) -> UInt32[Array, "layers four side words"]:
     """Return, by layer and direction, the cells whose objects move if all cells move together.
 
-    If several neighbours of an empty cell have objects that want to enter, the neighbour that the
-    engine visits first wins: left, upper, lower, right. If the cell became empty during this phase,
-    the engine has already visited its left and upper neighbours; the order is then lower, right,
-    left, upper.
+    If objects of several neighbours could enter an empty cell, only the first neighbour in the
+    order in which the engine visits cells moves its object: left, upper, lower, right. If the empty
+    cell was occupied earlier in this phase, the engine has already visited the left and upper
+    neighbours, so the order is lower, right, left, upper.
     """
     asks = jnp.stack([planes.moved(wants[:, d], d) for d in range(4)], 1)
     movers = [jnp.zeros_like(empty) for _ in range(4)]
@@ -93,10 +93,10 @@ def _at_once(
 def _next_cell(
     p: Program, turn: Turn, wants: UInt32[Array, "layers four side words"], empty: Array
 ) -> UInt32[Array, "layers four side words"]:
-    """Return, by layer and direction, the one cell whose objects move next.
+    """Return, by layer and direction, the one cell whose objects move next; no cell if none can.
 
-    It is the first cell after `turn.place`, column by column, from which an object can move. If no
-    cell is left, all planes are empty.
+    The cell is the first one after cell `turn.place`, column by column, from which an object can
+    move.
     """
     size = p.size
     free = jnp.stack([planes.moved(empty, OPPOSITE[d]) for d in range(4)], 1)
