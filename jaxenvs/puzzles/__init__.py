@@ -1,7 +1,7 @@
 """Puzzles for reinforcement learning and for search: PPO, A*, Q* and MCTS use the same rules.
 
-Importing this package imports every module of the folder, and each module registers its ids. A new
-module therefore needs no import here.
+Importing this package imports every module of its folder, and each module registers the ids of its
+environments. A new module therefore needs no import here.
 """
 
 import importlib

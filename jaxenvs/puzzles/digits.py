@@ -1,7 +1,7 @@
-"""Shapes of numbers for sprites, drawn as vector graphics.
+"""Shapes of the numbers on sprites.
 
-Each digit consists of a few strokes (polylines) with round ends, so a number is sharp at every
-size.
+A digit is drawn as vector graphics: a few strokes (polylines) with round ends. Numbers are
+therefore sharp at every size.
 """
 
 import functools
@@ -20,8 +20,8 @@ WIDTH, GAP, STROKE = 0.6, 0.3, 0.19
 def number(value: int, height: Length, centre_y: Length = 0.5, most_width: Length = 0.76) -> Shape:
     """Return the shape of a number, centred horizontally in the unit square.
 
-    `height` is the height of the digits. The number is drawn smaller if it would be wider than
-    `most_width`.
+    `height` is the height of the digits. A number that would be wider than `most_width` is drawn
+    smaller.
     """
     figures = [int(figure) for figure in str(value)]
     wide = len(figures) * (WIDTH + GAP) - GAP

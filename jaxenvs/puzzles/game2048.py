@@ -1,11 +1,12 @@
 """2048 (G. Cirulli 2014): merge equal tiles by sliding; after every move a random tile appears.
 
-The board is stored as four uint32, one per row of the board, with one byte per cell for the
-exponent of its tile. Half a byte would not suffice, because the exponent of the largest possible
-tile, 131072, is 17. A move is computed by bit arithmetic on the four uint32. On a CPU, a lookup
-table of all 65,536 rows takes three times as long. Planners need moves and chance outcomes
-separately: `afterstate` slides the tiles, and `outcomes` returns all boards that may follow when
-the random tile appears.
+The board is stored as four uint32, one per row. Each cell has one byte for the exponent of its
+tile. Half a byte would not suffice: the largest possible tile, 131072, has the exponent 17. A move
+is computed by bit arithmetic on the four uint32. On a CPU, a lookup table of all 65,536 rows would
+take three times as long.
+
+Planners need moves and chance outcomes separately: `afterstate` slides the tiles, and `outcomes`
+returns all boards that can follow when the random tile appears.
 """
 
 from typing import Any, ClassVar, NamedTuple
@@ -45,13 +46,14 @@ class Afterstate(NamedTuple):
 class Outcomes(NamedTuple):
     """All boards that can follow an afterstate when the random tile appears.
 
-    Entries 0 to 15 have a new 2 in cell 0 to 15 (row by row), entries 16 to 31 a new 4. If a cell
-    is occupied, its two boards are unchanged and have probability 0.
+    Entry i, 0 to 15, is the board with a new 2 in cell i, counted row by row. Entry 16 + i has a
+    new 4 in cell i. If cell i is occupied, entries i and 16 + i are the unchanged board, with
+    probability 0.
     """
 
     board: UInt8[Array, "32 4 4"]
-    # Probability of each board. The probabilities sum to 1.
-    # If the afterstate's board is full (never after a valid move), the sum is 0.
+    # Probability of each board; the probabilities sum to 1. They are all 0 if the afterstate's
+    # board is full, which never happens after a valid move.
     probability: Float32[Array, "32"]
 
 
@@ -79,17 +81,16 @@ class Game2048(Env):
 
     reset_source: ClassVar[str] = "auto"
     fully_observed: ClassVar[bool] = True
-    # Lower and upper bound of the reward of one step. The largest possible board has the 16 tiles
-    # 4, 8, ... 131072. A reward is a sum of tiles on the board, so it is at most the sum of these
-    # tiles.
+    # Lower and upper bound of the reward of one step. A reward is a sum of tiles on the board. It
+    # is at most the sum of the tiles of the largest possible board: 4, 8, ... 131072.
     reward_range: ClassVar[tuple[float, float]] = (0.0, 2.0 ** (LARGEST + 1) - 4)
 
     @property
     def default_params(self) -> Params:
-        """Time limit that no game can reach.
+        """A time limit that no game can reach.
 
-        Each move adds a tile of at least 2, and the tiles of a board sum to at most 262140, so a
-        game has at most 131070 moves.
+        Each move adds a tile of at least 2 to the sum of the tiles, and this sum is at most 262140.
+        A game therefore has at most 131070 moves.
         """
         return Params(max_steps_in_episode=np.int32(2**LARGEST))
 
@@ -163,7 +164,7 @@ class Game2048(Env):
     def ending(self, level: PuzzleLevel) -> Ending:
         """Return a level and an action that ends its episode.
 
-        The action merges two 128s. Whichever tile then appears, no further move changes the board.
+        The action merges two 128s. Afterwards no move is possible, whichever tile appears.
         """
         board = np.array([[3, 4, 3, 4], [4, 3, 4, 3], [3, 4, 3, 4], [5, 6, 7, 7]], np.uint8)
         return Ending(level.replace(board=jnp.asarray(board)), (1,))
@@ -252,7 +253,7 @@ def _reversed(lines: Rows) -> Rows:
 def _slid(lines: Rows) -> Rows:
     """Slide the tiles of each uint32 towards its lowest byte and merge equal neighbours.
 
-    The byte of a merged tile gets the flag `MERGED`, so that it does not merge a second time.
+    A merged tile gets the flag `MERGED` in its byte, which prevents a second merge.
     """
     for i in (2, 1, 0):
         empty = (lines >> np.uint32(8 * i)) & BYTE == 0
@@ -281,7 +282,7 @@ def _made(lines: Rows) -> Float32[Array, ""]:
 
 
 def _empty(lines: UInt32[Array, "*words"]) -> UInt32[Array, "*words"]:
-    """Replace each byte of `lines` by 1 if the byte is 0 (an empty cell), else by 0.
+    """Return words in which each byte is 1 if the byte of `lines` is 0 (an empty cell), else 0.
 
     All bytes of `lines` must be below 128.
     """
@@ -291,22 +292,22 @@ def _empty(lines: UInt32[Array, "*words"]) -> UInt32[Array, "*words"]:
 def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
     """Put a new tile, 2 or 4, into a random empty cell. `word` is a uniform random uint32.
 
-    The 64-bit product of `word` and the number of empty cells serves for two draws. Its upper 32
-    bits are the index of the new tile's cell, counted among the empty cells. Its lower 32 bits
-    decide between 2 and 4.
+    The 64-bit product of `word` and the number of empty cells gives two random numbers. The upper
+    32 bits are the index of the tile's cell among the empty cells. The lower 32 bits decide between
+    2 and 4.
     """
     empty = _empty(rows)
     shifts = np.arange(0, 32, 8, dtype=np.uint32)
     # Number of empty cells in each row, packed into one uint32 with one byte per row.
     counts = (jax.lax.population_count(empty) << shifts).sum(dtype=jnp.uint32)
-    # Byte i: number of empty cells in the rows 0 to i, because the product adds up the lower bytes.
+    # Byte i: number of empty cells in rows 0 to i. The product adds the lower bytes to each byte.
     sums = counts * ONES
     count = sums >> np.uint32(24)
     before = ((sums << np.uint32(8)) >> shifts) & BYTE
     rank = multiply_high(word, count)
     tile = _tile(word, count)
-    # Byte i of each row becomes the number of empty cells before cell i in reading order: the empty
-    # cells to the left of it (first product) plus those in the rows above (second product).
+    # Byte i of each row: number of empty cells before cell i in reading order. The first product
+    # counts those on the left in the row, the second product those in the rows above.
     ranks = empty * (ONES << np.uint32(8)) + before * ONES
     here = _empty(ranks ^ (rank * ONES)) & empty
     return rows | here * tile
@@ -315,8 +316,8 @@ def _with_tile(rows: Rows, word: UInt32[Array, ""]) -> Rows:
 def _tile(word: UInt32[Array, ""], count: Array | int) -> UInt32[Array, ""]:
     """Return the exponent of a new tile: 1 (a 2) or 2 (a 4).
 
-    The lower 32 bits of the product `word * count` decide. The upper 32 bits are left to the
-    caller, who draws one of `count` cells with them. One random uint32 thus serves for both draws.
+    The lower 32 bits of `word * count` decide. The caller uses the upper 32 bits of the 64-bit
+    product to draw one of `count` cells, so one random uint32 serves for both draws.
     """
     return jnp.where(word * jnp.uint32(count) < FOUR, jnp.uint32(2), jnp.uint32(1))
 
@@ -324,7 +325,7 @@ def _tile(word: UInt32[Array, ""], count: Array | int) -> UInt32[Array, ""]:
 def _may_move(rows: Rows) -> Bool[Array, ""]:
     """Return whether a move is possible: a cell is empty, or two neighbouring tiles are equal."""
     below = _empty(rows[:3] ^ rows[1:])
-    # A cell of column 3 has no right neighbour, so its tile is compared with 0 (an empty cell).
+    # The shift puts a 0 (an empty cell) next to column 3, which has no right neighbour.
     right = _empty(rows ^ (rows >> np.uint32(8)))
     return (_empty(rows) | right).any() | below.any()
 

@@ -1,16 +1,15 @@
 """Permutation groups in NumPy: stabiliser chains and pattern databases.
 
 `chain` builds a stabiliser chain by the random Schreier-Sims method (Seress, "Permutation Group
-Algorithms", 2003). A chain allows uniform sampling: the product of uniformly drawn permutations,
-one from each transversal of the chain, is a uniform element of the group.
+Algorithms", 2003). To sample an element of the group uniformly, draw one permutation from each
+transversal of the chain, and multiply them.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-# `chain` stops when the chain already contains each of the last `SIFTED` random elements of the
-# group.
+# `chain` stops when its last `SIFTED` random elements of the group were already in the chain.
 SIFTED = 40
 _MOVES_OF_A_RANDOM_ELEMENT = 200
 
@@ -34,10 +33,10 @@ class Chain(NamedTuple):
 
 
 class _Level:
-    """One level of a stabiliser chain while it is built: base point, generators and orbit.
+    """One level of a stabiliser chain under construction: base point, generators and orbit.
 
-    `orbit` is a dict: each point that the generators reach from the base point -> a permutation
-    that takes the base point to this point.
+    `orbit` is a dict: point -> a permutation that takes the base point to this point. Its keys are
+    all points that the generators reach from the base point.
     """
 
     def __init__(self, point: int, points: int) -> None:
@@ -59,8 +58,8 @@ class _Level:
 def chain(generators: np.ndarray, seed: int = 0) -> Chain:
     """Build the stabiliser chain of the group that the permutations in `generators` generate.
 
-    Entry x of a permutation is the image of point x. Because the method is random, the chain is
-    incomplete with a probability of about 2 ** -SIFTED. A test compares the orders of the puzzles'
+    Entry x of a permutation is the image of point x. The method is random: the chain is incomplete
+    with a probability of about 2 ** -SIFTED. A test therefore compares the orders of the puzzles'
     groups with their known values.
     """
     rng = np.random.default_rng(seed)
@@ -83,12 +82,14 @@ def chain(generators: np.ndarray, seed: int = 0) -> Chain:
 
 
 def _insert(levels: list[_Level], element: np.ndarray, points: int) -> bool:
-    """Sift an element through the chain; if the chain lacks it, extend the chain and return True.
+    """Extend the chain by `element`; return False if the chain already contains it.
 
-    Each level multiplies the element by the inverse of one of its transversal permutations, so that
-    the product fixes the level's base point. If no such permutation exists, sifting stops at this
-    level. The chain contains the element if the identity is left after the last level. If not, the
-    permutation that is left becomes a generator of the level where sifting stopped and of all
+    The element is sifted through the levels. Each level multiplies it by the inverse of one of the
+    level's transversal permutations, so that the product fixes the level's base point. If no such
+    permutation exists, sifting stops at this level.
+
+    The chain contains the element if the identity is left after the last level. Otherwise, the
+    permutation that is left becomes a generator of the level where sifting stopped, and of all
     levels before it.
     """
     depth = 0
@@ -111,13 +112,14 @@ def _insert(levels: list[_Level], element: np.ndarray, points: int) -> bool:
 def distances(generators: np.ndarray, tracked: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Compute a pattern database: the fewest moves that bring the tracked points home.
 
-    The home of point x is cell x. `cells` are all cells that the tracked points can reach. Returns
-    a uint8 array with one axis of length `len(cells)` for each tracked point. The index on an axis
-    selects the point's current cell, as an index into `cells`.
+    The home of point x is cell x. `cells` are all cells that the tracked points can reach. The
+    result is a uint8 array with one axis for each tracked point. The index on the axis is the index
+    in `cells` of the point's current cell.
     """
     rank = np.full(generators.shape[1], -1)
     rank[cells] = np.arange(len(cells))
-    # Element [m, c] is the index of the cell to which move m takes the point in cell c.
+    # moves[m, c]: index in `cells` of the cell to which move m takes a point from the cell
+    # `cells[c]`.
     moves = rank[generators[:, cells]]
     shape = (len(cells),) * len(tracked)
     table = np.full(np.prod(shape), 255, np.uint8)

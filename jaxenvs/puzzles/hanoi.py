@@ -1,8 +1,8 @@
 """Tower of Hanoi (E. Lucas 1883): move a tower of disks to the last peg.
 
-A board stores the peg of each disk in binary: one uint32 per binary digit of the peg's index, in
-which bit i belongs to disk i (disk 0 is the smallest). The set of disks on a peg is then a bit
-mask, and the lowest set bit of this mask is the peg's top disk.
+A board stores the peg of each disk in binary. It has one uint32 for each binary digit of a peg's
+index. Bit i of this uint32 is the digit for disk i; disk 0 is the smallest. The disks on a peg thus
+form a bit mask, whose lowest set bit is the peg's top disk.
 """
 
 import functools
@@ -56,10 +56,9 @@ class Hanoi(Puzzle):
 
     @property
     def default_params(self) -> Params:
-        """The time limit, at least 200 steps.
+        """The time limit: four times the number of moves that solve a tower on the first peg.
 
-        It is four times the number of moves in which the Frame-Stewart algorithm solves a tower on
-        the first peg.
+        The Frame-Stewart algorithm gives the number of moves. The time limit is at least 200 steps.
         """
         limit = max(self.steps_limit, 4 * frame_stewart(self.disks, self.pegs))
         return Params(max_steps_in_episode=np.int32(limit))
@@ -117,8 +116,8 @@ class Hanoi(Puzzle):
         """
         pegs = jnp.asarray(np.array(self._moves, np.uint32))[action]
         disk, other = (_lowest(self._on(board, pegs[i])) for i in (0, 1))
-        # If the other peg is empty, `other` is 0, and 0 - 1 wraps to the largest uint32.
-        # An empty peg therefore accepts every disk.
+        # If the other peg is empty, `other` is 0, and 0 - 1 wraps around to the largest uint32. The
+        # comparison is then True for every disk.
         valid = (disk != 0) & (disk - np.uint32(1) < other - np.uint32(1))
         changed = _digits_of(pegs[0] ^ pegs[1], self._digits)
         moved = board ^ jnp.where(valid & (changed == 1), disk, jnp.uint32(0))
@@ -165,11 +164,11 @@ class Hanoi(Puzzle):
         return peg.astype(jnp.uint8)
 
     def heuristic(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
-        """Return a lower bound of the number of moves; exact (see `oracle`) for three pegs.
+        """Return a lower bound of the number of moves.
 
-        For more pegs, the disks are split into sets of consecutive sizes. For each set, a table has
-        the optimal number of moves of a puzzle with only these disks. The bound is the sum of these
-        numbers.
+        For three pegs, it is the optimal number, see `oracle`. For more pegs, the disks are split
+        into groups of adjacent sizes. A table has the optimal number of moves of each group if the
+        other disks are ignored. The bound is the sum over the groups.
         """
         if self.pegs == 3:
             return self.oracle(instance, board)
@@ -187,9 +186,9 @@ class Hanoi(Puzzle):
     def oracle(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
         """Return the optimal number of moves; defined for three pegs only.
 
-        The loop runs from the largest disk to the smallest. A disk that is not on its target peg
-        must move there, and just before this move all smaller disks must be on the third peg. The
-        third peg is therefore the target peg of the smaller disks.
+        The loop runs from the largest disk to the smallest, and keeps the target peg of the current
+        disk. If the disk is on another peg, it must move to the target. Just before, all smaller
+        disks must be on the third peg, which becomes their target.
         """
         if self.pegs != 3:
             return super().oracle(instance, board)
@@ -212,7 +211,7 @@ class Hanoi(Puzzle):
         """Parse one line per peg: its disks from the bottom up, or `-` for an empty peg.
 
         Disk 1 is the smallest. Raises `ValueError` for a wrong number of lines, a missing disk, or
-        a disk on a smaller one.
+        a disk that lies on a smaller disk.
         """
         lines = text.strip().splitlines()
         if len(lines) != self.pegs:
@@ -247,12 +246,13 @@ class Hanoi(Puzzle):
         return texts
 
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
-        """Return the picture as sprite indices: the pegs side by side.
+        """Return the picture as sprite indices: the pegs stand side by side.
 
-        Disk i, counted from the smallest, is `i + 1` tiles wide. The indices are 0 nothing, 1 pole,
-        2 base, then four for each disk from the smallest: left end, middle, right end, and a disk
-        that is one tile wide. A disk of even width is centred on its pole, so each of its ends
-        fills only half a tile.
+        Disk i is `i + 1` tiles wide; disk 0 is the smallest. A disk of even width is centred on its
+        pole, so each of its ends fills half a tile.
+
+        Index 0 is nothing, 1 a pole and 2 the base. Each disk, from the smallest, has the next four
+        indices: left end, middle, right end, and a disk that is one tile wide.
         """
         size, wide = self.disks, 2 * (self.disks // 2) + 1
         peg = self.observe_board(state.instance, state.board)
@@ -302,10 +302,10 @@ def frame_stewart(disks: int, pegs: int) -> int:
 
 @functools.lru_cache
 def _distances(disks: int, pegs: int) -> np.ndarray:
-    """Return for every board the optimal number of moves to the goal, int32 (pegs ** disks,).
+    """Return the optimal number of moves from each board to the goal, int32 (pegs ** disks,).
 
-    At the goal, all disks are on the last peg. The index of a board is a number in base `pegs`
-    whose digit i is the peg of disk i; disk 0 is the smallest disk and the lowest digit.
+    At the goal, all disks are on the last peg. The index of a board is a number in base `pegs`. Its
+    lowest digit is the peg of disk 0, the smallest; digit i is the peg of disk i.
     """
     count = pegs**disks
     place = pegs ** np.arange(disks)

@@ -1,8 +1,8 @@
 """Lights Out (Tiger Electronics 1995): press lamps until all are dark.
 
-The order of presses does not matter, and pressing a lamp twice has no effect. A solution is
-therefore a set of lamps to press, and linear algebra over GF(2) finds the smallest one (M.
-Anderson, T. Feil, "Turning lights out with linear algebra", 1998).
+The order of presses does not matter, and two presses of a lamp cancel out. A solution is therefore
+a set of lamps to press. Linear algebra over GF(2) finds the smallest solution (M. Anderson, T.
+Feil, "Turning lights out with linear algebra", 1998).
 """
 
 import functools
@@ -32,11 +32,11 @@ class Tables(NamedTuple):
 
     # uint32 (lamps, words): for each lamp to press, the set of lamps that this press switches.
     presses: np.ndarray
-    # uint32 (lamps, words): row p is a set of lamps. A solution of a solvable board contains press
+    # uint32 (lamps, words): row p is a set of lamps. The solution of a solvable board presses lamp
     # p if an odd number of the lamps in row p are lit.
     solution: np.ndarray
-    # uint32 (nullity, words): basis of the sets of presses that change no lamp. These sets are the
-    # null space of the matrix `presses` over GF(2).
+    # uint32 (nullity, words): basis of the sets of presses that change no lamp. They are the null
+    # space of the matrix `presses` over GF(2).
     quiet: np.ndarray
     every_quiet: np.ndarray  # uint32 (2 ** nullity, words): all sets of presses that change no lamp
 
@@ -134,7 +134,7 @@ class LightsOut(PackedPuzzle):
         else:
             pressed = permutation(drawn) < self.scramble
         presses = bits.pack(pressed.astype(jnp.uint8), 1)
-        # Lamp j changes if an odd number of the pressed lamps switch it. Row j of `tables.presses`
+        # Lamp j is lit if an odd number of the pressed lamps switch it. Row j of `tables.presses`
         # has the lamps that switch lamp j, because the matrix is symmetric.
         return PuzzleLevel(board=bits.pack(_parities(presses, self.tables.presses), 1))
 
@@ -169,7 +169,7 @@ class LightsOut(PackedPuzzle):
 
 
 def _parities(board: UInt32[Array, " words"], sets: np.ndarray) -> UInt8[Array, " sets"]:
-    """Return for each set 1 if it has an odd number of bits in common with the board, else 0."""
+    """Return, for each set of bits, 1 if an odd number of them is 1 in the board, else 0."""
     return (cell_count(board & sets) & 1).astype(jnp.uint8)
 
 
@@ -188,7 +188,8 @@ def _solved(presses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Solve `presses @ x = lamps` over GF(2) for all right-hand sides by Gauss-Jordan elimination.
 
     Returns a matrix that maps the lit lamps of a solvable board to a solution, and a basis of the
-    left null space. This is also a basis of the null space, because `presses` is symmetric.
+    null space. The elimination gives a basis of the left null space, which is the same because
+    `presses` is symmetric.
     """
     count = len(presses)
     rows = np.concatenate([presses, np.eye(count, dtype=bool)], axis=1)

@@ -1,9 +1,9 @@
 """Minesweeper: open all cells without a mine (rules of Jumanji 1.1 `Minesweeper-v0`).
 
 As in Jumanji, an action opens only the chosen cell, and even the first cell may contain a mine.
-There are two differences from Jumanji. The observation shows an opened mine by a separate value,
-not by its number of neighbouring mines. Choosing an open cell does nothing, unless the field
-`strict` is set.
+There are two differences. The observation has a separate value for an opened mine; Jumanji shows
+its number of neighbouring mines. Choosing an open cell does nothing, unless the field `strict` is
+set.
 """
 
 from typing import Any, ClassVar

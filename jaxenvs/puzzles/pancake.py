@@ -108,9 +108,9 @@ class Pancake(Puzzle):
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
         """Return the number of gaps: adjacent pairs whose widths differ by more than one.
 
-        The plate below the stack counts as a pancake of width size + 1. A flip changes only one
-        adjacent pair, so it closes at most one gap (M. Helmert, "Landmark heuristics for the
-        pancake problem", 2010).
+        The plate below the stack counts as a pancake of width size + 1. The sorted stack has no
+        gap, and a flip closes at most one, because it changes only one adjacent pair (M. Helmert,
+        "Landmark heuristics for the pancake problem", 2010).
         """
         plate = jnp.full((1,), self.size + 1, jnp.int32)
         stack = jnp.concatenate([board.astype(jnp.int32), plate])
@@ -147,8 +147,8 @@ class Pancake(Puzzle):
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """Return the picture as sprite indices: one row per pancake, and a last row for the plate.
 
-        A pancake covers two tiles per unit of width. The indices are 0 nothing, 1 plate, then three
-        for each pancake from the smallest: left end, middle, right end.
+        A pancake covers two tiles per unit of width. Index 0 is nothing, and 1 is the plate. Each
+        pancake, from the smallest, has the next three indices: left end, middle, right end.
         """
         width = state.board.astype(jnp.int32)[:, None]
         column = np.arange(2 * self.size, dtype=np.int32)

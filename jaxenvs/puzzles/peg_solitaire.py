@@ -1,7 +1,7 @@
 """Peg solitaire on the English board: jump until one peg is left, in the centre.
 
 A board is a bit mask with one bit per hole in reading order, so that a jump is a single XOR. The
-heuristic uses pagoda functions, weighted sums over the pegs that no jump can increase (J. Conway in
+heuristic uses pagoda functions: weighted sums over the pegs that no jump can increase (J. Conway in
 Berlekamp, Conway, Guy, "Winning Ways", 1982, chapter 23).
 """
 
@@ -28,9 +28,9 @@ BOARD = ("  OOO  ", "  OOO  ", "OOOOOOO", "OOO.OOO", "OOOOOOO", "  OOO  ", "  OO
 CENTRE = 16
 ARROWS = ((-1, 0, "up"), (0, 1, "right"), (1, 0, "down"), (0, -1, "left"))
 REWARDS = ("goal", "pegs")
-# Pagoda functions: a peg counts 1 in a hole marked +, -1 in a hole marked -, 0 in any other hole.
-# No jump can increase the sum over all pegs. Of some thousand candidates, these two functions prove
-# the largest number of boards from random play unsolvable.
+# Pagoda functions. A peg counts 1 in a hole marked +, -1 in a hole marked -, and 0 in any other
+# hole; no jump can increase the sum over all pegs. Of some thousand candidates, these two functions
+# prove the most boards from random play unsolvable.
 PAGODAS = (
     ("  -+-  ", "  +.+  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
     ("  ...  ", "  +++  ", "-+.+.+-", "+.+++.+", "-+.+.+-", "  +.+  ", "  -+-  "),
@@ -145,11 +145,11 @@ class PegSolitaire(PackedPuzzle):
         return jnp.where(cell < 0, np.uint8(0), peg.astype(jnp.uint8) + np.uint8(1))
 
     def heuristic(self, instance: Any, board: UInt32[Array, "2"]) -> Float32[Array, ""]:
-        """Return the number of pegs to remove, plus 32 if the board is proven unsolvable.
+        """Return the number of jumps to a single peg, plus 32 if the board is proven unsolvable.
 
-        The number of pegs to remove is the length of a solution, because each jump removes one peg.
-        The proof uses pagoda functions, which no jump increases. If a pagoda function has a lower
-        value for the board than for the goal, the board is unsolvable.
+        Each jump removes one peg. A pagoda function is a weighted sum over the pegs that no jump
+        can increase. The board is unsolvable if its value of a pagoda function is lower than that
+        of the goal.
         """
         jumps = cell_count(board) - 1
         lost = jnp.zeros((), jnp.bool_)
@@ -159,10 +159,10 @@ class PegSolitaire(PackedPuzzle):
         return (jumps + jnp.where(lost, np.int32(32), np.int32(0))).astype(jnp.float32)
 
     def step_reward(self, instance: Any, before: Any, move: Move, solved: Array) -> Array:
-        """Return 1 when solved, else 0; with `reward="pegs"`, an unsolved end is penalised.
+        """Return 1 when solved, else 0.
 
-        The penalty is minus the number of pegs left, when no peg can jump and the board is
-        unsolved.
+        With `reward="pegs"`, return minus the number of pegs if the board is unsolved and no peg
+        can jump.
         """
         reward = solved.astype(jnp.float32)
         if self.reward == "goal":
@@ -174,8 +174,7 @@ class PegSolitaire(PackedPuzzle):
         """Return the start of the central game; with `scramble`, undo random jumps from the goal.
 
         The central game begins with a peg in every hole but the centre. `scramble` is the number of
-        jumps to undo; fewer jumps are undone if the walk reaches a board in which no jump can be
-        undone.
+        jumps to undo. Fewer jumps are undone if a board is reached in which no jump can be undone.
         """
         if self.scramble is None:
             start = np.array([~np.uint32(1 << CENTRE), 1], np.uint32)
@@ -267,10 +266,10 @@ def _tables() -> Tables:
 def _thirds(pegs: list[int]) -> list[int]:
     """Return four parities that no jump changes (the rule of three).
 
-    The diagonals of each direction are numbered modulo 3. A jump crosses three adjacent diagonals,
-    one of each number, and changes the number of pegs on each of them by one. So the total number
-    of pegs on the diagonals of two of the numbers keeps its parity. Two directions with two pairs
-    of numbers each give four parities.
+    The diagonals of each of the two directions are numbered modulo 3. A jump crosses three adjacent
+    diagonals, one of each number, and changes the number of pegs on each of them by one. The number
+    of pegs on all diagonals with one of two given numbers therefore keeps its parity. Two
+    directions with two pairs of numbers each give four parities.
     """
     row, column = _tables().row[pegs], _tables().column[pegs]
     counts = [np.bincount(lines % 3, minlength=3) for lines in (row + column, row - column)]

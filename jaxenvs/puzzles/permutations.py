@@ -16,16 +16,16 @@ _TRACKED = 4  # number of pieces that a pattern database tracks
 
 
 class Pattern(NamedTuple):
-    """A pattern database: the fewest turns that bring a few pieces (`tracked`) home.
+    """A pattern database: the fewest turns that bring a few pieces home.
 
-    The index of an entry encodes the places where these pieces currently are.
+    An entry is for one combination of the places where these pieces currently are.
     """
 
     tracked: np.ndarray  # int32 (pieces,): index of one sticker of each piece
     # int32 (cells,): the places that the tracked stickers can reach, as indices of stickers.
     cells: np.ndarray
-    # uint8 (len(cells) ** len(tracked),): fewest turns. The index is a number in base `len(cells)`,
-    # with one digit for each tracked sticker: the index in `cells` of its place.
+    # uint8 (len(cells) ** len(tracked),): fewest turns. The index is a number in base `len(cells)`.
+    # Each of its digits is the place of a tracked sticker, as an index into `cells`.
     table: np.ndarray
 
 
@@ -38,11 +38,11 @@ class Permutations:
     source: np.ndarray
     inverse: np.ndarray  # int32 (actions,): index of the action that undoes each action
     goal: np.ndarray  # uint8 (stickers,): colour of each sticker when the puzzle is solved
-    # int32 (stickers,): index of the next sticker of the same piece, clockwise.
-    # The colours of a sticker and of the next sticker together identify the sticker.
+    # int32 (stickers,): index of the next sticker of the same piece, clockwise. A sticker is
+    # identified by its own colour and the colour of the next sticker.
     next_on_piece: np.ndarray
-    # int32 (stickers,): number of stickers on the sticker's piece. A turn never takes a sticker to
-    # the place of a sticker with another number.
+    # int32 (stickers,): number of stickers on the sticker's piece. A turn takes a sticker only to
+    # places of stickers with the same number.
     kind: np.ndarray
 
     @property
@@ -90,10 +90,10 @@ class _Sticker(NamedTuple):
 
 
 def _permutation(stickers: list, turned: dict) -> np.ndarray:
-    """Return the turn `turned` as int32 (stickers,): the source of each sticker's new colour.
+    """Return the source of each sticker's colour when the puzzle makes the turn, int32 (stickers,).
 
-    The source is the index of the sticker whose colour the sticker gets. `turned` maps each sticker
-    that moves to the sticker whose place it takes.
+    The source is the index of the sticker whose colour the sticker gets. `turned` describes the
+    turn: it maps each sticker that moves to the sticker whose place it takes.
     """
     index = {sticker: i for i, sticker in enumerate(stickers)}
     source = np.arange(len(stickers), dtype=np.int32)
@@ -169,9 +169,9 @@ def cube(size: int, half_turns: bool, faces: str) -> Permutations:
 def skewb() -> Permutations:
     """Build the tables of the Skewb.
 
-    The stickers of a face are its centre and then its four corners, row by row as on a cube. A turn
-    rotates half of the cube about one of four corners, no two of which are adjacent (a tetrad).
-    These four corners keep their places.
+    The stickers of a face are its centre, and then its four corners row by row, as on a cube. A
+    turn rotates half of the cube about one of four corners. These four corners form a tetrad: no
+    two of them are adjacent, and they all keep their places.
     """
     stickers = []
     for normal, right, down in np.array(list(FACES.values())):
@@ -204,9 +204,9 @@ def skewb() -> Permutations:
 def pyraminx() -> Permutations:
     """Build the tables of the Pyraminx without its tips.
 
-    The vertices are U L R B, and face i is opposite vertex i. The stickers of a face are three
-    axial stickers in the order of the face's vertices, then three edge stickers in the order of the
-    vertices opposite them.
+    The vertices are U L R B, and face i is opposite vertex i. A face lists its three axial stickers
+    in the order of its vertices, and then its three edge stickers. Each edge sticker is opposite a
+    vertex of the face; these vertices are in the same order.
     """
     stickers = []
     for face in range(4):
@@ -215,8 +215,8 @@ def pyraminx() -> Permutations:
         stickers += [_Sticker(tuple(w for w in corners if w != v), (face,)) for v in corners]
     turns = []
     for vertex, name in enumerate("ULRB"):
-        # A turn about a vertex cycles the other three vertices. In the order of their indices, the
-        # clockwise cycle runs forwards if the vertex has an odd index, else backwards.
+        # A turn about a vertex cycles the other three vertices. The clockwise cycle is in ascending
+        # order of their indices if the vertex has an odd index, else in descending order.
         others = [v for v in range(4) if v != vertex]
         others = others if vertex % 2 else others[::-1]
         turn = dict(zip(others, others[1:] + others[:1], strict=True)) | {vertex: vertex}
@@ -230,8 +230,8 @@ def pyraminx() -> Permutations:
     next_on_piece = np.empty(24, np.int32)
     for i, sticker in enumerate(stickers):
         same = [j for j, s in enumerate(stickers) if s.piece == sticker.piece]
-        # An axial piece has three stickers and belongs to a vertex. A turn about this vertex takes
-        # each of the three stickers to the place of the next.
+        # A piece with three stickers is axial and belongs to a vertex. A turn about this vertex
+        # takes each of the stickers to the place of the next.
         if len(same) == 3:
             table = turns[sticker.piece[0]][1]
             next_on_piece[i] = np.flatnonzero(table == i)[0]
@@ -258,9 +258,9 @@ def _next_on_piece(stickers: list[_Sticker]) -> np.ndarray:
 
 
 def _kinds(stickers: list[_Sticker]) -> np.ndarray:
-    """Return, for each sticker, the number of stickers on its piece, int32 (stickers,).
+    """Return the kind of each sticker: the number of stickers on its piece, int32 (stickers,).
 
-    This number is the kind of the sticker: it differs between centres, edges and corners.
+    Centres, edges and corners have different kinds.
     """
     pieces = [s.piece for s in stickers]
     return np.array([pieces.count(piece) for piece in pieces], np.int32)

@@ -1,8 +1,8 @@
 """Pictures of twisty puzzles.
 
-A map stores a label for every point of a picture: the index of the sticker that is visible there,
-or background. A picture is painted by gathering the colour of each point's label. A map has several
-points per pixel, and their colours are averaged, so that slanted edges look smooth.
+A map has a label for every point of a picture: the index of the sticker that is visible there, or
+background. Painting replaces each label by a colour. Each pixel is the average of several points,
+so that slanted edges look smooth.
 """
 
 import functools
@@ -51,9 +51,9 @@ def painted(
 
 
 def _grid(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the x and y coordinates, in pixels, of the points of a map of height x width pixels.
+    """Return the x and y coordinates, in pixels, of the points of a map.
 
-    A map has several points per pixel.
+    The map is for a picture of height x width pixels, and has FINE x FINE points per pixel.
     """
     y, x = ((np.arange(n * FINE) + 0.5) / FINE for n in (height, width))
     return x[None, :], y[:, None]
@@ -104,8 +104,9 @@ def pyraminx(tile_size: int) -> np.ndarray:
         "low": (width / 2, low),
     }
     labels = np.full((height * FINE, width * FINE), BACK, np.uint8)
-    # Index of each face, and names of its corners in the picture, in the order of the vertices U L
-    # R B. Vertex B is in three places, because the faces are unfolded.
+    # (index of a face, names of its corners in the picture) for each face. The corners are in the
+    # order of the vertices U L R B. In the unfolded picture, vertex B is at three corners: low,
+    # right and left.
     for face, names in (
         (3, ("U", "L", "R")),
         (0, ("L", "R", "low")),
@@ -135,11 +136,10 @@ def _barycentric(
 def _triangle(face: int, weights: list[np.ndarray]) -> np.ndarray:
     """Return the labels of all points of a picture that shows only the face with index `face`.
 
-    A label says what is visible at the point: black plastic or one of the face's six stickers. The
-    face of a Pyraminx consists of nine triangles: three tips, three axial stickers and three edge
-    stickers. A tip gets the label of the axial sticker below it. `weights` are the results of
-    `_barycentric` for the corners of the face. Labels of points outside of the face are
-    meaningless.
+    The face of a Pyraminx consists of nine triangles: three tips, three axial stickers and three
+    edge stickers. A label is black plastic or one of the six stickers. A tip gets the label of the
+    axial sticker below it. Labels of points outside of the face are meaningless. `weights` are the
+    results of `_barycentric` for the corners of the face.
     """
     whole = [np.floor(weight).clip(0, 2) for weight in weights]
     between = np.minimum.reduce([np.minimum(w % 1, 1 - w % 1) for w in weights])

@@ -1,9 +1,10 @@
 """`Puzzle`: a deterministic environment that a search can expand.
 
-The rules are one pure function, `apply`. The methods `step` (for learners) and `neighbours` (for
-search) and the action mask are derived from it. The constant part of an episode (such as walls,
-targets and distances) is called the instance. It is separate from the board, so that a search
-stores and hashes only boards.
+A puzzle's rules are one pure function, `apply`. `step` (for learners), `neighbours` (for search)
+and the action mask are derived from it.
+
+The constant part of an episode, such as walls and targets, is called the instance. It is not part
+of the board, so that a search stores and hashes only boards.
 """
 
 import functools
@@ -47,7 +48,7 @@ class Move(NamedTuple):
 class Predecessors(NamedTuple):
     """Boards from which a single action leads to a given board.
 
-    Several of these boards may have the same action.
+    The same action may lead from several of these boards to the given board.
     """
 
     board: PyTree[Array]
@@ -120,7 +121,7 @@ class Puzzle(Env):
 
     @eager.compiled
     def is_dead(self, instance: Any, board: Any) -> Bool[Array, ""]:
-        """Return whether the episode ends because the board cannot be solved any more.
+        """Return whether the board is known to be unsolvable, which ends the episode.
 
         It may return False for an unsolvable board, but never True for a solvable one.
         """
@@ -214,7 +215,7 @@ class Puzzle(Env):
 
     @property
     def has_text_inputs(self) -> bool:
-        """True if `describe` returns the texts of `texts`.
+        """Whether `describe` returns what `texts` returns.
 
         False if a subclass overrides `text` or `facts`, but not `texts`.
         """
@@ -299,7 +300,7 @@ class Puzzle(Env):
     def walk(self, key: Key, instance: Any, board: Any, steps: int) -> Any:
         """Return the board after `steps` random valid actions.
 
-        No action undoes the previous action. The walk stops early if only that action is valid.
+        No action undoes the previous one. The walk stops early if no other action is valid.
         """
         drawn = words(key, max(1, steps))
 
@@ -324,8 +325,8 @@ class Puzzle(Env):
         """Choose one of `boards` at random; return the chosen board and its index.
 
         Only boards for which `able` is True can be chosen. If actions have inverses, `boards[a]`
-        must be the result of action a. The result of the action that undoes action `last` is then
-        excluded, unless `last` is -1 (no action yet). If no board remains, return `board` and
+        must be the result of action a, and the action that undoes action `last` is not chosen
+        (`last` is -1 before the first action). If no board can be chosen, return `board` and
         `last`.
         """
         if self.inverse is not None:

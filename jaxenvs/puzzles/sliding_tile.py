@@ -99,8 +99,8 @@ class SlidingTile(PackedPuzzle):
         blank = self._blank(board)
         row, column = blank // self.size, blank % self.size
         last = self.size - 1
-        # Compute the target cell by arithmetic. XLA would compile a lookup in a table, which is a
-        # gather, to a separate kernel.
+        # Compute the target cell by arithmetic: a lookup in a table is a gather, for which XLA
+        # would compile a separate kernel.
         room = jnp.where(action % 2 == 0, row, column)
         valid = jnp.where((action == 0) | (action == 3), room > 0, room < last)
         far = jnp.where(action % 2 == 0, self.size, 1)
@@ -182,10 +182,12 @@ class SlidingTile(PackedPuzzle):
     def _shuffled(self, key: Key) -> UInt32[Array, " words"]:
         """Draw a uniform solvable board as a product of random exchanges.
 
-        The number of exchanges gives the parity of the permutation. If this parity makes the board
-        unsolvable, tiles 1 and 2 are exchanged as well. The number in each cell of the packed board
-        is computed separately, by following the cell's index through all exchanges. XLA can
-        therefore compile one kernel that stores no array of cells in memory.
+        The number of exchanges is the parity of the permutation. If a board with this parity is
+        unsolvable, tiles 1 and 2 are exchanged as well.
+
+        The number in each cell is computed independently of the other cells, by following the
+        cell's index through all exchanges. XLA can therefore compile one kernel that stores no
+        array of cells in memory.
         """
         tables, cells = _tables(self.size), self.size**2
         others, odd = [], jnp.zeros((), jnp.bool_)
@@ -198,10 +200,9 @@ class SlidingTile(PackedPuzzle):
         for last, other in enumerate(others, 1):
             blank = _exchanged(blank, last, other)
         # A board is solvable if its parity relative to the goal equals the parity of the blank's
-        # Manhattan distance from the last cell. The blank's distance from the first cell has the
-        # same parity. `odd` is the parity relative to the board with number i in cell i. To get the
-        # parity relative to the goal, add `cells - 1`: the goal differs from that board by a cycle
-        # of all numbers, which consists of `cells - 1` exchanges.
+        # distance from the last cell, or from the first cell, which has the same parity. `odd` is
+        # the parity relative to the board with number i in cell i. Between this board and the goal
+        # is a cycle of all numbers: `cells - 1` exchanges, which are added.
         distance = blank // self.size + blank % self.size
         wrong = odd ^ ((distance + cells - 1) % 2 == 1)
         board = jnp.asarray(tables.filled)
@@ -276,15 +277,15 @@ class SlidingTile(PackedPuzzle):
         return cell
 
 
-# Number of low bits in the code of a row that store the sum of the Manhattan distances of the row's
-# tiles. The code is an integer that encodes the row, see `_line_codes`.
+# Number of low bits of a row's code (see `_line_codes`) that store the sum of the Manhattan
+# distances of the row's tiles.
 _MANHATTAN_BITS = 8
 
 
 class _Tables(NamedTuple):
     """Constants of a board size.
 
-    A board is packed into uint32 words, with one bit field per cell.
+    A packed board consists of uint32 words, in which each cell has a bit field.
     """
 
     bits: int  # number of bits of the field of a cell in a packed board
@@ -295,9 +296,9 @@ class _Tables(NamedTuple):
     # uint32 (words,): ones in the unused bit fields of the last word, zeros in all other bits.
     filled: np.ndarray
     goal: np.ndarray  # uint32 (words,): the solved board, packed
-    # Integers, int32 (cells * numbers,), that a number in a cell adds to the code of the cell's row
-    # and column; the index is cell * numbers + number. A code encodes the numbers of a row or
-    # column, see `_line_codes`.
+    # int32 (cells * numbers,): what a number in a cell adds to the code of the cell's row
+    # (`row_codes`) or column (`column_codes`), see `_line_codes`. The index is cell * numbers +
+    # number.
     row_codes: np.ndarray
     column_codes: np.ndarray
     # Number of moves that the linear conflicts of a row or column add to the Manhattan distance,
@@ -330,11 +331,12 @@ def _tables(n: int) -> _Tables:
 def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
     """Return what each number in each cell contributes to the codes of the cell's row and column.
 
-    The code of a line (a row or column) encodes which tiles belong to the line, and their goal
-    positions in it. It is a number in base `n + 1` with one digit per cell of the line. The digit
-    is 0 if the cell has no tile that belongs to the line, else 1 + the tile's goal position in the
-    line. Codes are shifted left by `_MANHATTAN_BITS`. In row codes, the low bits store the sum of
-    the Manhattan distances of the row's tiles.
+    A line is a row or column, and a tile belongs to a line if its goal cell is in the line. The
+    code of a line is a number in base `n + 1` with one digit per cell: 0 if the cell has no tile
+    that belongs to the line, else 1 + the tile's goal position in the line.
+
+    Codes are shifted left by `_MANHATTAN_BITS`. In row codes, the low bits are the sum of the
+    Manhattan distances of the row's tiles.
     """
     cell, number = np.divmod(np.arange(n**4), n * n)
     row, column = np.divmod(cell, n)
@@ -350,14 +352,14 @@ def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
 def _conflicts(n: int) -> np.ndarray:
     """Return, for each code of a row or column, the number of moves that linear conflicts add.
 
-    `_line_codes` explains the codes, which are used here without their lower bits. A tile that must
-    leave its line (row or column) to let others pass needs two additional moves. The tiles that may
-    stay are a longest increasing subsequence of the goal positions in the line.
+    The codes are those of `_line_codes` without their lower bits. Each tile that must leave its
+    line (row or column) to let others pass adds two moves. The largest set of tiles that can stay
+    is a longest increasing subsequence of the goal positions in the line.
     """
     codes = np.arange((n + 1) ** n)
     digits = np.stack([codes // (n + 1) ** k % (n + 1) for k in range(n)])
-    # longest[d], for each code: length of the longest increasing subsequence of the code's digits
-    # that are at most d. The digit of a tile is 1 + its goal position.
+    # longest[d] has, for each code, the length of the longest increasing subsequence of those
+    # digits of the code that are at most d. The digit of a tile is 1 + its goal position.
     longest = np.zeros((n + 1, len(codes)), np.int8)
     for digit in digits:
         for place in range(n, 0, -1):
@@ -369,8 +371,8 @@ def _conflicts(n: int) -> np.ndarray:
 def _is_solvable(numbers: np.ndarray, n: int) -> bool:
     """Return whether a board is solvable.
 
-    A board is solvable if the parity of the permutation of its numbers equals the parity of the
-    blank's Manhattan distance from the last cell.
+    It is solvable if the permutation of its numbers has the same parity as the blank's Manhattan
+    distance from the last cell.
     """
     blank = int(np.flatnonzero(numbers == 0)[0])
     tiles = np.where(numbers == 0, n * n, numbers)

@@ -1,7 +1,7 @@
 """Sokoban: push every box onto a target (rewards and time limit of Jumanji 1.1 `Sokoban-v0`).
 
-Differences from Jumanji: an episode that reaches the time limit is truncated, not terminated.
-Levels are generated, or read from files in Boxoban's format.
+Unlike in Jumanji, an episode that reaches the time limit is truncated, not terminated. Levels are
+generated, or read from files in Boxoban's format.
 """
 
 from typing import Any, ClassVar
@@ -153,8 +153,8 @@ class Sokoban(Puzzle):
     def predecessors(self, instance: UInt8[Array, " cells"], board: Stock) -> Predecessors:
         """Return the boards from which a single step of the player leads to `board`.
 
-        Entries 0 to 3 are for steps up, right, down and left without a push, entries 4 to 7 for the
-        same steps with a push.
+        Entries 0 to 3 are steps up, right, down and left without a push, and entries 4 to 7 are
+        these steps with a push.
         """
         player, boxes = board.player.astype(jnp.int32), board.boxes.astype(jnp.int32)
 
@@ -207,9 +207,8 @@ class Sokoban(Puzzle):
         The sum is rounded to float32 only once.
         """
         gained = self._on_targets(instance, move.board) - self._on_targets(instance, before)
-        # Only the last subtraction rounds, because `whole` is exact. Dividing a number of tenths by
-        # 10 would be less exact: XLA may compile the division to a product with 0.1, which rounds
-        # 10.9 up.
+        # Only the last subtraction rounds, because `whole` is exact. A division of tenths by 10
+        # would be less exact: XLA may compile it to a product with 0.1, which rounds 10.9 up.
         whole = gained + 10 * solved.astype(jnp.int32)
         return whole.astype(jnp.float32) - np.float32(0.1)
 
@@ -229,9 +228,8 @@ class Sokoban(Puzzle):
     def heuristic(self, instance: UInt8[Array, " cells"], board: Stock) -> Float32[Array, ""]:
         """Return the sum of the boxes' push distances plus the player's steps to the nearest box.
 
-        This is a lower bound, because each push reduces the sum by at most one, and the player must
-        first walk to a cell next to a box. A box in a cell from which no pushes lead to a target
-        counts 254.
+        The sum is a lower bound: a push reduces it by at most one, and the player must first walk
+        to a cell next to a box. A box in a cell from which no pushes lead to a target counts 254.
         """
         boxes, player = board.boxes.astype(jnp.int32), board.player.astype(jnp.int32)
         pushes = instance[boxes].astype(jnp.int32).sum(dtype=jnp.int32)
@@ -290,7 +288,7 @@ def _replaced(
 ) -> Int32[Array, " boxes"]:
     """Move the box in cell `old` to the free cell `new`, and keep `boxes` in ascending order.
 
-    Entries between the box's old and new index in `boxes` are shifted by one.
+    To keep the order, entries between the box's old and new index are shifted by one.
     """
     place = np.arange(boxes.shape[0], dtype=np.int32)
     out = (boxes < old).sum(dtype=jnp.int32)

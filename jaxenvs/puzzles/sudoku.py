@@ -1,9 +1,9 @@
 """Sudoku: place digits so that no row, column or 3x3 box contains a digit twice.
 
-The rules are those of Jumanji 1.1 `Sudoku-v0`, which reads levels from a file. Here levels are
-generated: random symmetries of Sudoku transform a fixed full grid, and then random cells are
-erased. Every level therefore has at least one solution. A level with many blanks may have several;
-every full grid that obeys the rules is a goal.
+The rules are those of Jumanji 1.1 `Sudoku-v0`. Jumanji reads levels from a file; here they are
+generated. Random symmetries of Sudoku transform a fixed full grid, and then random cells are
+erased. Every level therefore has at least one solution. With many empty cells there may be several;
+any full grid that obeys the rules is a goal.
 """
 
 import functools
@@ -33,8 +33,8 @@ LINES = np.arange(9, dtype=np.int32)
 BOX_START = LINES // 3 * 3
 # A full grid: row r is 0, 1, ... 8 rotated by 3 * (r % 3) + r // 3.
 BASE = ((3 * (LINES % 3) + LINES // 3)[:, None] + LINES[None, :]) % 9
-# Offset of each cell's sprite index: 19 in every other 3x3 box, else 0. Sprites 19 to 37 have a
-# background of another colour.
+# Offset of each cell's sprite index: 19 in every other 3x3 box, else 0. The sprites from 19 to 37
+# have another background colour.
 GROUND = (BOX_START[:, None] + BOX_START[None, :]) // 3 % 2 * 19
 
 Board = UInt8[Array, "9 9"]  # digits, 0 in an empty cell
@@ -146,8 +146,8 @@ class Sudoku(Puzzle):
     def predecessors(self, instance: Bool[Array, "9 9"], board: Board) -> Predecessors:
         """Return the boards from which an action leads to `board`: each lacks one placed digit.
 
-        With `guided`, such a board is marked valid only if the rules would choose the cell of its
-        missing digit.
+        With `guided`, such a board is valid only if its first empty cell with the fewest candidates
+        is the cell of the missing digit.
         """
         cells = jnp.arange(CELLS, dtype=jnp.int32)
         digits = board.reshape(-1).astype(jnp.int32) - 1
@@ -237,10 +237,10 @@ def _next(cell: int) -> str:
 
 
 def _shuffled_lines(drawn: UInt32[Array, "12"]) -> Int32[Array, "9"]:
-    """Return a random order of nine rows or columns that keeps a full grid valid.
+    """Return a random order of the nine rows, or columns, that keeps a full grid valid.
 
-    The lines form three bands of three adjacent lines. The bands are permuted, and so are the lines
-    within each band.
+    The lines (rows or columns) form three bands of three adjacent lines. The order permutes the
+    bands, and the lines within each band.
     """
     bands = permutation(drawn[:3])
     inside = jax.vmap(permutation)(drawn[3:].reshape(3, 3))
@@ -250,8 +250,8 @@ def _shuffled_lines(drawn: UInt32[Array, "12"]) -> Int32[Array, "9"]:
 def _used(board: Board) -> tuple[UInt32[Array, "9"], UInt32[Array, "9"], UInt32[Array, "3 3"]]:
     """Return a bit mask of the digits in each row, in each column and in each box.
 
-    The masks are computed by bitwise operations on slices, which XLA fuses with the operations that
-    use the masks. XLA does not fuse a reduction in this way.
+    The masks are bitwise operations on slices, which XLA fuses with the operations that use the
+    masks. XLA would not fuse a reduction.
     """
     bits = (jnp.uint32(1) << board.astype(jnp.uint32)) >> np.uint32(1)
     boxes = bits.reshape(3, 3, 3, 3)

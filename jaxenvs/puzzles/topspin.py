@@ -112,9 +112,9 @@ class TopSpin(Puzzle):
 
     @property
     def reaches_odd(self) -> bool:
-        """True if actions can reach odd permutations of the tokens.
+        """Whether actions can reach odd permutations of the tokens.
 
-        If they cannot, only half of all rings are reachable.
+        If not, only half of all rings are reachable.
         """
         turned = self.moves == "ring" and self.size % 2 == 0
         return turned or self.window % 4 == 2
@@ -147,9 +147,9 @@ class TopSpin(Puzzle):
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
         """Return the maximum of two lower bounds.
 
-        The first bound is half the number of adjacent pairs whose tokens are not consecutive,
-        because a reversal changes two pairs. The second bound is the largest value from the pattern
-        databases. Each database has the fewest moves that bring a few consecutive tokens to their
+        The first bound is half the number of adjacent pairs of tokens that are not consecutive: a
+        reversal changes two pairs. The second bound is the largest value from the pattern
+        databases. A database has the fewest moves that bring a few consecutive tokens to their
         places.
         """
         tokens = board.astype(jnp.int32)
@@ -226,7 +226,7 @@ class TopSpin(Puzzle):
 
 
 def _rectangle(size: int) -> np.ndarray:
-    """Return 1 + the place of the ring that each tile of the picture shows; 0 in empty tiles.
+    """Return which place of the ring each tile of the picture shows: 1 + the place, or 0 for none.
 
     The places run along the edge of a rectangle of tiles.
     """
@@ -253,8 +253,8 @@ def _tracked(size: int) -> int:
 def _patterns(size: int, window: int, moves: str) -> tuple[tuple[int, np.ndarray], ...]:
     """Build pattern databases that together cover all tokens.
 
-    A pattern database is a pair (first token, flat table). The table has the fewest actions that
-    bring this token and the next few tokens to their places.
+    A pattern database is a pair (first token, flat table) for a few successive tokens. The table
+    has the fewest actions that bring these tokens to their places.
     """
     puzzle, count = TopSpin(size=size, window=window, moves=moves), _tracked(size)
     goes = np.argsort(puzzle.source, axis=1)

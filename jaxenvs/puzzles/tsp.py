@@ -1,8 +1,8 @@
 """TSP: the shortest round trip through all cities (based on Jumanji 1.1 `TSP-v1`).
 
-There are two differences from Jumanji. The trip starts in city 0; this makes no difference for a
-round trip, because all cities have the same distribution. Going to a visited city does nothing and
-does not end the episode.
+There are two differences from Jumanji. The trip always starts in city 0. Levels have the same
+distribution with any other start, because all cities are drawn alike. Going to a visited city does
+nothing and does not end the episode.
 """
 
 from typing import Any, ClassVar
@@ -156,10 +156,10 @@ class TSP(Puzzle):
     def heuristic(self, instance: Float32[Array, "cities 2"], board: Tour) -> Float32[Array, ""]:
         """Return the length of a minimum spanning tree of the cities left to connect.
 
-        These cities are home, the traveller's city and all cities that are not visited. The
-        heuristic is admissible, because the rest of the trip is a spanning tree of these cities. It
-        is consistent: the tree after a move and the edge of the move together connect all cities of
-        the tree before the move, so this tree is at most as long as both together.
+        These are home, the traveller's city and all unvisited cities. The heuristic is admissible,
+        because the rest of the trip is a spanning tree of these cities. It is consistent: the tree
+        after a move, with the edge of the move added, connects all cities of the tree before the
+        move. It is therefore at least as long as the tree before the move.
         """
         index = np.arange(self.cities, dtype=np.uint32)
         left = ((board.visited >> index) & np.uint32(1)) == 0
@@ -260,7 +260,8 @@ def _spanning_tree(distances: Array, wanted: Array) -> Array:
     none = np.float32(np.inf)
 
     def grow(_: Array, grown: tuple[Array, Array]) -> tuple[Array, Array]:
-        reach, total = grown  # reach: distance from the tree to each city outside it
+        # Reach: distance from the tree to each city that still has to be connected, else infinity.
+        reach, total = grown
         city = jnp.argmin(reach).astype(jnp.int32)
         nearest = reach[city]
         left = (reach < none) & (index != city)

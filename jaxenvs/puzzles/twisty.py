@@ -1,8 +1,8 @@
 """Twisty puzzles: Rubik's cube, Pyraminx and Skewb share one class and differ in their tables.
 
-A board stores the colour of every sticker, and an action permutes the stickers. Levels are sampled
-uniformly from all reachable boards by the stabiliser chain of the puzzle's group, which needs
-neither a random walk nor rejection.
+A board stores the colour of every sticker, and an action permutes the stickers. Levels are drawn
+uniformly from all reachable boards. The stabiliser chain of the puzzle's group makes this possible
+without a random walk or rejection.
 """
 
 from abc import abstractmethod
@@ -146,8 +146,8 @@ class TwistyPuzzle(Puzzle):
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
         """Return the maximum over the pattern databases.
 
-        Each database has the fewest turns that bring a few pieces (at most four) to their places,
-        if the other pieces are ignored.
+        Each database covers at most four pieces. It has the fewest turns that bring them to their
+        places, if all other pieces are ignored.
         """
         bound = jnp.int32(0)
         for pattern in self.tables.patterns:
@@ -171,10 +171,10 @@ class TwistyPuzzle(Puzzle):
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))
         chain = self.group
-        # XLA fuses all gathers of this unrolled loop into one GPU kernel, in which the index of a
-        # gather is the whole expression of the previous gather. With the mode "promise_in_bounds",
-        # a gather uses its index once. Other modes use it twice, so that the code of the kernel
-        # would double with every gather.
+        # XLA fuses all gathers of this unrolled loop into one GPU kernel, in which the index of
+        # each gather is the expression of the previous gather. The mode "promise_in_bounds"
+        # evaluates the index once. Other modes evaluate it twice, so each gather would double the
+        # code of the kernel.
         count = self.tables.goal.size
         sticker = jnp.arange(count, dtype=jnp.uint32)
         for i in reversed(range(len(chain.sizes))):
@@ -293,9 +293,10 @@ class Cube(TwistyPuzzle):
         return self.all_faces and self.size == 2
 
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
-        """Return the lower bound of the pattern databases, which assume a single solved board.
+        """Return the lower bound of the pattern databases.
 
-        If the solved cube may have any orientation, return 0.
+        The databases assume that only one board is solved. If a cube in any orientation may be
+        solved, return 0 instead.
         """
         return jnp.zeros((), jnp.float32) if self._rolls else super().heuristic(instance, board)
 

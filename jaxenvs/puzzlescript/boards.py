@@ -39,7 +39,10 @@ def _board_words(collection: Collection) -> int:
 
 
 def packed(collection: Collection, instance: Instance, board: Board) -> UInt32[Array, " packed"]:
-    """Encode a board as uint32 words; different boards of a level have different words."""
+    """Encode a board as uint32 words.
+
+    Different boards of the same level have different words.
+    """
     parts = [_encoded(collection, instance, board.objects)]
     if has_checkpoints(collection):
         parts.append(_encoded(collection, instance, board.start))
@@ -70,7 +73,7 @@ def has_won(words: UInt32[Array, " packed"]) -> Bool[Array, ""]:
 def _encoded(
     collection: Collection, instance: Instance, objects: UInt32[Array, "objects side words"]
 ) -> UInt32[Array, " packed"]:
-    """Encode the cells of all objects, except on layers that no turn can change; see `Codes`."""
+    """Encode the cells of each object, except on layers that no turn can change; see `Codes`."""
     size = collection.size
     chosen = planes.flags(jnp.asarray(collection.codes.digits)[instance.game], size.objects)
     having = jnp.where(chosen[:, :, None, None], objects, jnp.uint32(0))
@@ -83,8 +86,8 @@ def _decoded(
 ) -> UInt32[Array, "objects side words"]:
     """Return the cells of each object, decoded from the words of `_encoded`.
 
-    The words omit the layers that no turn can change. The cells of these layers' objects are read
-    from the level's initial board, `instance.start`.
+    The words omit the objects on layers that no turn can change. The cells of these objects are
+    copied from `instance.start`, the level's initial board.
     """
     size, codes = collection.size, collection.codes
     total = codes.digits.shape[1]

@@ -43,17 +43,19 @@ LIMITS |= {"cells": 127, "middle": 127, "tail": 127}
 class Codes(NamedTuple):
     """Binary code of stored boards: which object of each layer is in each cell.
 
-    Layers that no turn can change are not stored. The objects of a collision layer are numbered
-    from 1, and 0 means that the cell has none of them. Each cell stores this number in binary. If a
-    cell may have several objects of one layer, it instead stores one bit for each object of the
-    layer. A stored board has a bit plane for each binary digit: the cells in which the digit is 1.
-    The digits of all layers are numbered consecutively from 0.
+    Layers that no turn can change are not stored. On every other layer, the objects are numbered
+    from 1. Each cell stores the number of its object on the layer in binary, or 0 if it has none.
+    If a cell can have several objects of the layer, it instead stores one binary digit for each
+    object: 1 if the cell has the object.
+
+    A stored board has one bit plane for each digit: the cells in which the digit is 1. The digits
+    of all layers share one numbering from 0.
     """
 
     # For each digit: mask of the objects in whose cells the digit is 1.
     digits: UInt32[np.ndarray, "games digits words"]
-    # Values of the digits in the cells of each object: an entry d + 1 means that digit d is 1, an
-    # entry -(d + 1) that digit d is 0. Entries of 0 are unused.
+    # Values of the digits in the cells of each object: d + 1 if digit d is 1 there, -(d + 1) if
+    # digit d is 0 there. An entry of 0 is padding.
     literals: Int16[np.ndarray, "games objects most"]
     fixed: UInt32[np.ndarray, "games words"]  # mask of the objects on layers that no turn changes
 
@@ -111,11 +113,11 @@ def paths(game: str) -> list[Path]:
 
 @functools.lru_cache(maxsize=16)
 def read(game: str, level: int | None, size: str) -> Collection:
-    """Read the games that `game` names (see `paths`); cached, even if the files change later.
+    """Read the games that `game` names (see `paths`), and return them with their levels.
 
-    If `level` is a number, there must be only one game, and only this level is read. Raises
-    `GameError` (a `ValueError`) if a file has a mistake, or if a game is too large for the size
-    `size`.
+    The result is cached; later changes of the files have no effect. If `level` is a number, only
+    this level is read, and `game` must name only one game. Raises `GameError` (a `ValueError`) if a
+    file has a mistake, or if a game is too large for the size `size`.
     """
     games = tuple(load(path) for path in paths(game))
     packers = [Packer(each) for each in games]
@@ -165,11 +167,13 @@ def _chosen(games: tuple[Game, ...], levels: list[list[Level]], level: int) -> L
 def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
     """Return the size that `size` names: "exact", "auto" or a key of `SIZES`.
 
-    "exact" is the smallest size that holds all levels, and "auto" is the smallest of `SIZES` that
-    does. A size from `SIZES` gets rare features as needed, see `Size.extended`. For each level,
-    `needed` has the size that the level and its game need, and `names` has the name of this game.
-    If the size is too small, raises a `GameError` that names each quantity that is too large, and a
-    game that exceeds it.
+    "exact" is the smallest size that holds all levels. "auto" is the smallest of `SIZES` that holds
+    all levels. A size from `SIZES` is extended by the rare features that the games use, see
+    `Size.extended`.
+
+    `needed` has one size per level: the size that the level and its game need. `names` has the name
+    of the level's game. Raises a `GameError` if the size is too small; the message names each
+    quantity that is too large, and a game that exceeds it.
     """
     needed, names = [*needed], [*names]
     least = Size.over(needed)
@@ -192,7 +196,7 @@ def fitting(size: str, needed: Iterable[Size], names: Iterable[str]) -> Size:
 def _exceeding(
     limits: Mapping[str, int], needed: Sequence[Size], names: Sequence[str]
 ) -> Iterator[tuple[str, int]]:
-    """Yield (text, limit) for each exceeded limit, such as ("mygame.txt has 70 rules", 64)."""
+    """Yield (text, limit) for each limit that a game exceeds: ("mygame.txt has 70 rules", 64)."""
     for field, most in limits.items():
         numbers = [getattr(one, field) for one in needed]
         if (number := max(numbers)) > most:
@@ -200,11 +204,10 @@ def _exceeding(
 
 
 def changing_layers(game: Game) -> dict[int, bool]:
-    """Return the collision layers whose objects a turn can change: by a rule, or by movement.
+    """Return the collision layers whose objects can change in a turn, by a rule or by movement.
 
-    The result is a dict: layer -> whether a cell can have several objects of this layer. That
-    happens if a rule adds an object to a cell and also adds an object of the same layer drawn by
-    `random`.
+    The result is a dict: layer -> whether a cell can have several objects of this layer. A cell can
+    if a rule adds two objects of the layer to it: one by name, and one drawn by `random`.
     """
     objects = moves = 0
     several = set[int]()
@@ -249,11 +252,11 @@ def _codes(packers: list[Packer], size: Size) -> Codes:
 
 
 def _numbered(game: Game) -> Iterator[tuple[dict[int, list[int]], int]]:
-    """Yield (signs, count) for each layer that turns can change: the code of the layer's objects.
+    """Yield (signs, count), the code of the layer's objects, for each layer that turns can change.
 
-    `count` is the number of binary digits that the layer has in `Codes`. `signs` is a dict: id of
-    an object -> a list with one number per digit. The number is 1 if the digit is 1 in the object's
-    cells, -1 if the digit is 0 there, and 0 if the digit can be either.
+    `count` is the number of binary digits with which `Codes` stores the layer. `signs` is a dict:
+    id of an object -> a list with one number per digit. The number is 1 if the digit is 1 in the
+    object's cells, -1 if the digit is 0 there, and 0 if the digit can be either.
     """
     for layer, several in changing_layers(game).items():
         members = [i for i, each in enumerate(game.layer_of) if each == layer]

@@ -208,10 +208,10 @@ class PuzzleScript(PackedPuzzle):
     def _turn(
         self, instance: Instance, words: UInt32[Array, " packed"], action: Array, draw: Partial
     ) -> tuple[UInt32[Array, " packed"], Bool[Array, ""]]:
-        """Return the packed board after an action; an action that the game lacks changes nothing.
+        """Return the packed board after an action, and whether a limit has cut off the turn.
 
-        Also return whether the turn was cut off, because it exceeded the limit of `again` turns or
-        the limit of micro-steps.
+        The limits are the maximum number of `again` turns and the maximum number of micro-steps. An
+        action that the game lacks leaves the board unchanged.
         """
         inputs = np.array([number for _, number in self._inputs], np.int32)
         board = boards.unpacked(self.collection, instance, words)
@@ -223,7 +223,7 @@ class PuzzleScript(PackedPuzzle):
     def apply(
         self, instance: Instance, board: UInt32[Array, " packed"], action: Int32[Array, ""]
     ) -> Move:
-        """Return the board after an action; the move is valid if the action changes the board.
+        """Return the board after an action, and whether the action is valid: it changes the board.
 
         Raises `ValueError` if a game has random rules.
         """
@@ -247,10 +247,10 @@ class PuzzleScript(PackedPuzzle):
         return Transition(state.replace(board=after), reward, won, info)
 
     def action_mask(self, state: PuzzleState, params: Any = None) -> Bool[Array, " actions"]:
-        """Return the mask of the actions that the field `mask` allows.
+        """Return the mask of the legal actions, as the field `mask` defines them.
 
-        If a rule of any of the games draws random numbers, the mask allows all actions that the
-        state's game has, as with `mask="inputs"`.
+        With `mask="changes"`, the actions that change the board are legal. With `mask="inputs"`, or
+        if a rule of any game draws random numbers, all actions that the state's game has are legal.
         """
         if self.is_random or self.mask == "inputs":
             return jnp.asarray(self._allowed)[state.instance.game]
@@ -261,21 +261,19 @@ class PuzzleScript(PackedPuzzle):
         return boards.has_won(board)
 
     def heuristic(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
-        """Return 0; if `count` is True, the number of cells that violate a condition `all X on Y`.
+        """Return an estimate of the actions to a win: `_missing` if `count` is True, else 0.
 
-        A cell violates the win condition `all X on Y` if it has X but not Y. For several
-        conditions, the maximum of their numbers is returned. The result can exceed the number of
-        actions to a win, because one turn may move many objects.
+        `_missing` counts the cells that violate a win condition `all X on Y`. It can exceed the
+        number of actions to a win, because one turn may move many objects.
         """
         if not self.count:
             return jnp.zeros((), jnp.float32)
         return self._missing(instance, board)
 
     def _missing(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
-        """Return the number of cells that violate a win condition `all X on Y`; 0 after a win.
+        """Return the number of cells that have X but not Y, for a win condition `all X on Y`.
 
-        A cell violates the condition if it has X but not Y. For several conditions, the maximum of
-        their numbers is returned.
+        For several such conditions, return the maximum of their numbers. After a win, return 0.
         """
         collection = self.collection
         found = boards.unpacked(collection, instance, board)
@@ -369,9 +367,9 @@ class PuzzleScript(PackedPuzzle):
         return self._started(instance, _draw(jnp.uint32(0)))
 
     def ending(self, level: PuzzleLevel) -> Ending:
-        """Return the level and a shortest solution, found by breadth-first search.
+        """Return the level with a shortest solution, found by breadth-first search.
 
-        Raises `NotImplementedError` for a game with random rules, and if the search reaches
+        Raises `NotImplementedError` if the game has random rules, or if the search visits
         `MOST_BOARDS` different boards without a win.
         """
         if self.is_random:
@@ -382,7 +380,8 @@ class PuzzleScript(PackedPuzzle):
         start = np.asarray(level.board)
         seen: set[bytes] = {start.tobytes()}
         queue: list[tuple[np.ndarray, tuple[int, ...]]] = [(start, ())]
-        for board, actions in queue:  # the loop body appends new boards to `queue`
+        # `queue` grows during the loop, because the loop body appends new boards.
+        for board, actions in queue:
             moves = jax.device_get(self.neighbours(level.instance, jnp.asarray(board)))
             for action in np.flatnonzero(moves.valid):
                 after, path = moves.board[action], (*actions, int(action))
@@ -405,7 +404,7 @@ def _has(game: Game, number: int) -> bool:
 
 
 def _draw(word: UInt32[Array, ""]) -> Partial:
-    """Return a function that gives random number i of a turn, in [0, 1): a hash of `word` and i."""
+    """Return a function: i -> random number i of a turn, in [0, 1), a hash of `word` and i."""
     return Partial(_number, word)
 
 

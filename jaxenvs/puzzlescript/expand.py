@@ -1,7 +1,8 @@
-"""Expand each source rule into rules with one direction and definite movements and objects.
+"""Expand each rule of the source into rules with one direction and definite movements and objects.
 
-The order of the expanded rules matters: the rules of a group run in this order. A cell of a rule is
-a tuple of pairs (modifier, name), such as (">", "player") or ("no", "wall").
+A rule such as `[ > player ]` stands for several expanded rules, for example one per direction. The
+result lists them in the order in which a turn runs them. A cell of a rule is a tuple of pairs
+(modifier, name), such as (">", "player") or ("no", "wall").
 """
 
 import itertools
@@ -12,8 +13,8 @@ from typing import NamedTuple
 from .names import Names
 from .rules import ELLIPSIS, MOVEMENTS, RELATIVE, Cell, Row, Rule
 
-# For each direction of a rule: the absolute directions that ^, v, <, >, parallel and perpendicular
-# stand for, in this order.
+# For each direction of a rule: the absolute directions that stand for ^, v, <, >, parallel and
+# perpendicular, in this order.
 TURNED = {
     "right": ("up", "down", "left", "right", "along horizontal", "across vertical"),
     "up": ("left", "right", "down", "up", "along vertical", "across horizontal"),
@@ -78,8 +79,8 @@ def places(rows: Rows) -> Iterator[tuple[tuple[int, int], Cell]]:
 def _directed(rule: Rule) -> list[Rule]:
     """Return one rule for each direction that the rule stands for.
 
-    If the direction has no effect, return only the rule for the first direction. That is the case
-    if every row has a single cell and no modifier is relative, such as `>`.
+    If the direction does not matter, return only the rule for the first direction. The direction
+    does not matter if every row is one cell and no modifier is relative to it, as `>` is.
     """
     cells = [cell for _, cell in places(rule.left + rule.right)]
     is_long = any(len(row) > 1 for row in rule.left)
@@ -104,9 +105,10 @@ def _check_absent(rule: Rule, names: Names) -> None:
 def _without_redundant(rule: Rule, names: Names) -> Rule:
     """Return the rule without each `no X` that has no effect.
 
-    On the left, `no X` has no effect if other objects of the cell exclude X, see `needed`. On the
-    right, `no X` has no effect if the same cell on the left has `no X` too. Like PuzzleScript's
-    engine, this function never drops two successive pairs (modifier, name) of a cell on the right.
+    A `no X` on the left has no effect if the cell requires an object that excludes X, see `needed`.
+    A `no X` on the right has no effect if the same cell on the left also has `no X`. After a
+    dropped `no X` on the right, the next pair (modifier, name) of the cell is always kept, as in
+    PuzzleScript's engine.
     """
 
     def right(before: Cell, after: Cell) -> Cell:
@@ -124,15 +126,16 @@ def _without_redundant(rule: Rule, names: Names) -> Rule:
 
 
 def needed(cell: Cell, names: Names) -> Cell:
-    """Return a left-side cell without each `no X` that the objects required in the cell imply.
+    """Return a left-side cell without each redundant `no X`.
 
-    A required object implies that the cell has no other object of the same layer.
+    `no X` is redundant if the cell requires another object of X's layer: a cell has only one object
+    per layer.
     """
     layers: set[int] = set()
     objects = 0
     for modifier, name in cell:
         is_property = names.is_property(name) and names.single_layer(name) is not None
-        # A synonym of an object excludes nothing, because PuzzleScript's engine does not resolve it
+        # The name of a synonym excludes nothing: PuzzleScript's engine does not replace synonyms
         # here.
         is_sure = name in names.sprites or names.is_aggregate(name) or is_property
         if modifier != "no" and is_sure:
@@ -153,8 +156,8 @@ def needed(cell: Cell, names: Names) -> Cell:
 def _absolute(rule: Rule) -> Rule:
     """Replace relative directions, such as `>`, by absolute directions; the rule has one direction.
 
-    A rule with direction left or up becomes a rule with direction right or down and reversed rows,
-    unless it has an ellipsis.
+    A rule with the direction left or up is mirrored: it gets the direction right or down, and its
+    rows are reversed. A rule with an ellipsis is not mirrored.
     """
     direction = rule.directions[0]
     turned: dict[str, str] = dict(zip(RELATIVE, TURNED[direction], strict=True))
@@ -205,7 +208,7 @@ def _check_count(count: int, rule: Rule, names: Names) -> None:
 
 
 class _Taken(NamedTuple):
-    """Replacement of a modifier or property on a rule's left side by one movement or object."""
+    """The movement or object that replaces a modifier or property on a rule's left side."""
 
     value: str  # movement or object that replaces the modifier or property
     times: int  # number of cells in which the replacement was made
@@ -242,10 +245,12 @@ def _with_movements(rule: Rule, names: Names) -> list[Rule]:
 def _moved(
     rule: Rule, pairs: dict, modifiers: dict, place: tuple[int, int], pair: tuple[str, str], to: str
 ) -> tuple[Rule, dict, dict]:
-    """Replace the modifier of `pair`, (modifier, name), by `to` in one cell of both sides.
+    """Replace the modifier of `pair` by the movement `to`, in one cell of both sides.
 
-    Returns the rule and the updated dicts `pairs` and `modifiers`. They record by which movement
-    each pair and each modifier of the left side was replaced, and how often.
+    `pair` is (modifier, name), and `place` is the cell's (row, index in the row).
+
+    Returns the rule and the updated dicts `pairs` and `modifiers`. For each pair and each modifier
+    that was replaced on the left side, they have the movement and the number of replacements.
     """
 
     def change(cell: Cell) -> Cell:
@@ -265,9 +270,9 @@ def _moved(
 def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
     """Replace each modifier on the right by the movement that replaced it on the left.
 
-    The movement is that of the same pair (modifier, name) or else of the same modifier, if this
-    pair or modifier was replaced only once on the left. Otherwise, the movement is ambiguous, and
-    the modifier stays.
+    If the pair (modifier, name) was replaced in only one cell on the left, take its movement.
+    Otherwise, if the modifier was replaced only once, take its movement. Otherwise, keep the
+    modifier, because the movement is ambiguous.
     """
     once = {pair: taken.value for pair, taken in pairs.items() if taken.times == 1}
     alone = {modifier: taken.value for modifier, taken in modifiers.items() if taken.times == 1}
@@ -285,9 +290,9 @@ def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
 
 
 def _with_members(rule: Rule, names: Names) -> list[Rule]:
-    """Return one rule for each choice of members for the properties that must be replaced.
+    """Replace properties by their members; return one rule for each combination of members.
 
-    A property stands for one of its members. It must be replaced if its members are on several
+    A property is a name for any one of its members. It is replaced if its members are on several
     layers, or if a cell on the right has the property and the same cell on the left does not.
     """
     rule = both(rule, lambda cell: _none_of(cell, names))
@@ -373,7 +378,7 @@ def _none_of(cell: Cell, names: Names) -> Cell:
 
 
 def _stationary(rule: Rule, names: Names) -> Rule:
-    """Give the modifier `stationary` to new objects on the right side that have no modifier.
+    """Add the modifier `stationary` to each new object on the right side that has no modifier.
 
     An object is new if the same cell on the left names no object of its layer. Late rules are
     returned unchanged.

@@ -88,10 +88,11 @@ def load(path: str | os.PathLike[str], on_error: str = "raise") -> Game:
 
 
 def parse(source: str, name: str = "game", on_error: str = "raise") -> Game:
-    """Parse a source text into tables.
+    """Parse the source text of a game.
 
-    Raises a `GameError` that lists each error with `name` and the line number. With
-    `on_error="engine"`, return a game in spite of errors if PuzzleScript's engine would play it.
+    With `on_error="raise"`, raises a `GameError` if the text has errors; its message lists each
+    error with `name` and the line number. With `on_error="engine"`, returns the game in spite of
+    errors that PuzzleScript's engine tolerates.
     """
     if on_error not in ("raise", "engine"):
         raise ValueError(f'on_error={on_error!r}: give "raise" or "engine"')

@@ -31,7 +31,7 @@ def names_of(game: Game, mask: int) -> str:
 
 
 def shown(game: Game, mask: int) -> int:
-    """Remove the default background from a cell's object mask, unless it is the only object."""
+    """Return a cell's object mask without the default background, unless it is the only object."""
     return mask & ~(1 << game.background) or mask
 
 
@@ -52,7 +52,8 @@ def legend(game: Game, cells: list[list[int]]) -> dict[int, str]:
 def written(game: Game, cells: list[list[int]]) -> str:
     """Return a level as text, one character (glyph) for each cell.
 
-    After the level, a line `glyph = names` follows for each glyph that the game does not define.
+    Lines `glyph = names` follow the level. They define the glyphs that the game itself does not
+    define.
     """
     found = legend(game, cells)
     lines = ["".join(found[mask] for mask in line) for line in cells]
@@ -90,10 +91,10 @@ def told(game: Game, cells: list[list[int]], detail: str) -> str:
 
 
 def parsed(game: Game, text: str) -> list[list[int]]:
-    """Parse text in the format of `written` into the object mask of each cell, line by line.
+    """Parse text in the format of `written`; return the object mask of each cell, line by line.
 
-    Raises `ValueError` with the line and column of a mistake. A line that is shorter than the first
-    line is filled up with its own last glyph, as in a game's source.
+    A line that is shorter than the first line is padded with its own last glyph, as in a game's
+    source. Raises `ValueError` for a mistake, with its line and column.
     """
     glyphs, lines = dict(game.glyphs), []
     for number, line in enumerate(text.strip("\n").splitlines(), 1):

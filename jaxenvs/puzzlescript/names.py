@@ -154,7 +154,7 @@ class Names:
 
     @staticmethod
     def taken(name: str, line: int) -> str:
-        """Return the error message for defining a name again that line `line` already defines."""
+        """Return the error message for a name that line `line` has already defined."""
         return f"{name.upper()} is already defined in line {line}; choose another name"
 
     def declare(self, name: str, line: int) -> bool:
@@ -197,9 +197,10 @@ class Names:
         )
 
     def _define(self, name: str, joins: list[str], given: list[str], line: int) -> None:
-        """Define `name` as a synonym, aggregate or property of the names in `given`.
+        """Define `name` as a synonym, an aggregate or a property of the names in `given`.
 
-        `joins` has the words between the names: "and" for an aggregate, "or" for a property.
+        `joins` has the words between the names: "and" for an aggregate, "or" for a property, none
+        for a synonym.
         """
         if not given or not self.declare(name, line):
             return
@@ -319,7 +320,8 @@ class Objects:
         sprite, problems = self.names.sprites[self.name], self.names.problems
         row = "".join(line.text.split())
         wrong = f"a row of {self.name.upper()} needs five of 0-9 and dots, got {line.text!r}"
-        # Like PuzzleScript's engine, also check a sixth character, except in the last row.
+        # PuzzleScript's engine checks one character more than it uses: also the sixth, except in
+        # the last row.
         checked = row[:6] if len(sprite.rows) < 4 else row[:5]
         if not re.fullmatch(r"[.\d]*", checked):
             problems.error(line.number, wrong)

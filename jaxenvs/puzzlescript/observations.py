@@ -27,9 +27,10 @@ def space(collection: Collection, kind: str) -> Space:
 
 
 def layout(collection: Collection, kind: str) -> tuple[tuple[str, str], ...]:
-    """Return pairs (index in the observation, name of the object with this index).
+    """Return pairs (index in the observation, name of the object that has this index).
 
-    Return () if the index of an object differs between the games, or if the observation has pixels.
+    Return () if the observation has pixels, or if an index stands for different objects in
+    different games.
     """
     if kind == "sprites" or (kind != "names" and len(collection.games) != 1):
         return ()

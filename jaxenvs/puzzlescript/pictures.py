@@ -16,7 +16,8 @@ OUTSIDE = "black"  # colour outside of a level if the game names no `background_
 def sheet(games: tuple[Game, ...], objects: int, tile: int) -> np.ndarray:
     """Return the sprites of all games as RGBA, uint8 (games, 1 + objects, tile, tile, 4).
 
-    Index 0 of the second axis is the colour outside of a level; index o + 1 is object o.
+    On the second axis, index 0 is the colour outside of a level, and index o + 1 is the sprite of
+    object o.
     """
     result = np.zeros((len(games), 1 + objects, tile, tile, 4), np.uint8)
     at = np.arange(tile) * CELLS // tile

@@ -32,9 +32,10 @@ Row = tuple[Cell, ...]
 
 
 class Rule(NamedTuple):
-    """A rule as written. `left` and `right` have a row of cells for each pair of brackets.
+    """A rule as written in the source.
 
-    `right` is () if the rule has only commands on the right.
+    `left` and `right` have a row of cells for each pair of brackets. `right` is () if the right
+    side has only commands.
     """
 
     line: int
@@ -120,7 +121,7 @@ class Reader:
             )
 
     def _checked(self, rule: Rule, sides: "Sides") -> Rule | None:
-        """Return the rule with both sides; if they do not match, report that and return None."""
+        """Return the rule with both sides; if the sides do not match, report it and return None."""
         line, left, right, commands = rule.line, *sides.rows, sides.commands
         if not left:
             self.problems.error(line, "a rule needs at least one pair of brackets on the left")
@@ -167,10 +168,9 @@ class Sides:
         return True
 
     def _read_word(self, word: str) -> bool:
-        """Parse a word that is not a command.
+        """Parse a word that is not a command, and return whether parsing can continue.
 
-        Return False after a second arrow and after a `]` without `[`, because the rest of the rule
-        cannot be parsed. Otherwise return True.
+        After a second arrow, or a `]` without `[`, the rest of the rule cannot be parsed.
         """
         if word in ("[", "->"):
             return self._opened(word)
@@ -207,7 +207,7 @@ class Sides:
     def _opened(self, word: str) -> bool:
         """Parse `[`, which starts a row of cells, or `->`, which starts the right side of the rule.
 
-        Return False, and record an error, if the rule already had an arrow; else return True.
+        For a second arrow, record an error and return False; otherwise return True.
         """
         if word == "[":
             if self.cell:
@@ -267,7 +267,7 @@ class Sides:
     def _modify(self, word: str, is_modified: bool) -> None:
         """Add a modifier, such as `>` or `no`, to the current cell.
 
-        `is_modified` is whether the word before it is a modifier too, which is an error.
+        `is_modified` is whether the previous word is also a modifier, which is an error.
         """
         if is_modified:
             self._error(f"`{self.cell[-1]} {word}`: an object has one modifier at a time")

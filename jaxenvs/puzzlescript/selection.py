@@ -1,6 +1,7 @@
-"""Selection of the games and levels from which episodes draw their level.
+"""Select the games and levels that episodes can draw.
 
-A selection changes no shapes, so a policy that was trained on some levels can play all others.
+A selection does not change the shapes of arrays, so a policy trained on some levels can play all
+other levels.
 """
 
 import re
@@ -71,7 +72,8 @@ def _numbers(levels: str, count: int) -> np.ndarray:
 def _chosen(names: list[str], games: str) -> list[int]:
     """Return the indices of the games that a list such as `crates,relay` or `-scree` selects.
 
-    A name with a minus leaves a game out. If all names have a minus, all other games are selected.
+    A name with a minus excludes its game. If all names have a minus, all games except these are
+    selected.
     """
     given = [each.strip() for each in games.split(",") if each.strip()]
     for name in given:

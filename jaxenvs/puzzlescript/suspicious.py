@@ -43,8 +43,8 @@ def _absent(rule: Rule, names: Names) -> Iterator[str]:
 def _random(rule: Rule, names: Names) -> Iterator[str]:
     """Yield a warning for each suspicious `random X` on the right side.
 
-    `random X` is suspicious if X is not a property, or if a member of X shares its layer with
-    another object that the rule puts into the cell.
+    `random X` is suspicious if X is not a property. It is also suspicious if a member of X shares
+    its layer with another object that the rule adds to the cell.
     """
     for _, cell in places(rule.right):
         placed = [name for modifier, name in cell if modifier not in ("no", "random")]

@@ -14,7 +14,11 @@ MOST_RIGID = 30  # maximum number of rigid groups
 
 
 class Replacement(NamedTuple):
-    """Effect of a rule on a cell. `oc`, `os`, `re` are object masks, the others movement masks."""
+    """Effect of a rule on a cell.
+
+    The fields `oc`, `os` and `re` are masks of objects, and all other fields are masks of
+    movements.
+    """
 
     oc: int = 0  # mask of the objects that are removed
     os: int = 0  # mask of the objects that are added
@@ -38,7 +42,10 @@ class Pattern(NamedTuple):
 
 
 class TableRule(NamedTuple):
-    """A rule with masks instead of names. A row has a pattern for each cell, and None for `...`."""
+    """A rule with masks instead of names.
+
+    Each row is a tuple with a pattern for each cell, and None for an ellipsis (`...`).
+    """
 
     line: int
     direction: str
@@ -50,7 +57,7 @@ class TableRule(NamedTuple):
 
 
 class Win(NamedTuple):
-    """Win condition `KIND X on Y`: of the cells with X, all, some or none also have Y.
+    """Win condition `KIND X on Y`: all, some or none of the cells with X also have Y.
 
     `x` and `y` are masks of objects.
     """
@@ -132,7 +139,10 @@ def loops(reader: Reader, names: Names) -> list[tuple[int, int]]:
 
 
 def _in_loops(rules: dict[int, list[TableRule]], spans: list[tuple[int, int]]) -> Groups:
-    """Return the groups in order of their numbers, and the groups that begin and end the loops."""
+    """Return the rules as `Groups`: in order of the group numbers, with the groups of each loop.
+
+    `spans` has the line numbers of each loop's `startloop` and `endloop`.
+    """
     ordered = tuple(tuple(rules[number]) for number in sorted(rules))
     inside = []
     for start, end in spans:
@@ -179,10 +189,11 @@ class _Masks:
         )
 
     def _check_ellipsis(self) -> bool:
-        """Return whether every ellipsis is alone between bars and has cells on both sides.
+        """Return whether every ellipsis is alone between bars and has cells before and after it.
 
-        Record an error for each ellipsis of which this is not true, for ellipses in different cells
-        of the two sides of the rule, and for a row with more than two ellipses.
+        Record an error for each ellipsis for which this is not true. Also record an error if the
+        two sides of the rule have ellipses in different cells, and for a row with more than two
+        ellipses.
         """
         rule, error = self.expanded, self.names.problems.error
         fine = True
@@ -214,7 +225,7 @@ class _Masks:
         return made
 
     def _asked(self, cell: Cell) -> tuple[Pattern, dict[int, str]]:
-        """Return the pattern of a cell on the left, and a dict: layer -> name required on it.
+        """Return the pattern of a cell on the left, and a dict: layer -> name required there.
 
         Set `clash` if the cell requires two names on one layer.
         """
@@ -294,7 +305,7 @@ class _Masks:
     ) -> Replacement | None:
         """Extend the effect `new`: clear the objects and movements that only the left side has.
 
-        Returns None if the rule changes nothing in the cell.
+        Return None if the rule then changes nothing in the cell.
         """
         if made.op & ~new.os:
             new = new._replace(oc=new.oc | made.op)

@@ -17,8 +17,8 @@ SECTIONS = (
     "winconditions",
     "levels",
 )
-# Start of a rule with a message. Each part of the pattern can match a text in only one way, so that
-# the regular expression does not backtrack.
+# Start of a rule with a message. The parts of the pattern match a text in only one way, so the
+# regular expression does not backtrack.
 _MESSAGE = r"(?:(?!->)[^(])*->[^(]*?\bmessage\b"
 MOST_ERRORS = 20  # maximum number of errors that the message of a `GameError` lists
 
@@ -73,8 +73,8 @@ class Problems:
 def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
     """Yield (section, line) for each line of a source that is not a heading.
 
-    Before the first heading, the section is "". A blank line has an empty `text`. Lines of `=` and
-    lines with only a comment are skipped.
+    Before the first heading, the section is "". A blank line has an empty `text`. Rulers (lines of
+    `=`) and lines that are only a comment are skipped.
     """
     section, seen, comments = "", [], _Comments(problems)
     source = source.replace("\ufeff", " ")  # JavaScript treats a byte order mark as a space
@@ -93,8 +93,8 @@ def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
             continue
         first = pieces[0] if pieces else ""
         if section == "rules" and pieces and not comments.ended(raw, section):
-            # As in PuzzleScript's engine, a comment before a rule is not removed; its text becomes
-            # part of the rule, which is an error.
+            # PuzzleScript's engine does not remove a comment before a rule: its text becomes part
+            # of the rule, which is an error.
             first = re.findall(r"[^(]+", raw)[0]
         yield section, Line(number, first.strip().lower(), lowered, raw)
     missing = [name for name in SECTIONS if name not in seen]
@@ -105,10 +105,10 @@ def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
 
 
 def _is_ruler(text: str, section: str, line: int, problems: Problems) -> bool:
-    """Return whether a line is a ruler, a line of `=` that only decorates the source.
+    """Return whether a line is a ruler: a line of `=` that only decorates the source.
 
-    In the section `levels`, a ruler has only `=`. In other sections, every line that starts with
-    `=` is a ruler, and other text in it is recorded as an error.
+    In the section `levels`, a line is a ruler if it has only `=`. In other sections, a line that
+    starts with `=` is a ruler; text after the `=` is recorded as an error.
     """
     is_plain = set(text) == {"="}
     if section == "levels" or not text.startswith("="):
@@ -152,10 +152,10 @@ class _Comments:
         return not self.depth and bool(pattern) and bool(re.match(pattern, raw, re.IGNORECASE))
 
     def removed(self, raw: str, number: int, section: str) -> list[str] | None:
-        """Return the parts of a line that are outside of comments; None if it has only a comment.
+        """Return the parts of a line outside of comments; None if the whole line is a comment.
 
-        As in PuzzleScript's engine, a line with only a comment and spaces after it is a blank line.
-        A line with only `)` outside of a comment counts as a comment.
+        A line that has only `)` outside of a comment also returns None. As in PuzzleScript's
+        engine, a comment followed by spaces is a blank line, not a comment.
         """
         record = self.problems.error if section == "levels" else self.problems.warn
         pieces, had_comment, last = [], self.depth > 0, ""

@@ -1,7 +1,7 @@
 """Breadth-first search over the `neighbours` of a puzzle, in NumPy, as a reference for tests.
 
 All batches of boards have the same size, so the search compiles once per puzzle. A search of four
-million states takes some ten seconds.
+million states takes about ten seconds.
 """
 
 import functools
@@ -45,8 +45,8 @@ def distances(
     """Find every board reachable from `board`, or only those at most `limit` actions away.
 
     The distance of a board is the number of actions from `board` to it. If every action has an
-    inverse, the way back is as long. `canonical` maps packed boards to representatives of their
-    symmetry classes; if it is given, the search finds only representatives.
+    inverse, it is also the distance back. `canonical` maps packed boards to one representative per
+    symmetry class; the search then visits only representatives.
     """
     expand = _expand(puzzle, batch)
     frontier = np.asarray(_packed(puzzle)(board))[None]
@@ -59,7 +59,7 @@ def distances(
         found, frontier = unique(np.concatenate(parts))
         new = ~_among(found, visited)
         found, frontier = found[new], frontier[new]
-        # Sort stably, because a stable sort merges two sorted runs in linear time.
+        # A stable sort merges the two sorted arrays in linear time.
         visited = np.sort(np.concatenate([visited, found]), kind="stable")
         levels.append(frontier)
     levels = [level for level in levels if len(level)]
@@ -80,10 +80,10 @@ def each(
 
 
 def keys(words: np.ndarray) -> np.ndarray:
-    """Return a uint64 per board: its words, or a hash of its words if there are more than two.
+    """Return a uint64 per board: its words, or a hash if it has more than two words.
 
-    Boards with equal hashes would be taken for one board. Among four million different boards, the
-    probability of equal hashes is 4e-7.
+    Boards with equal hashes would count as the same board. Among four million different boards,
+    equal hashes have a probability of 4e-7.
     """
     key = np.zeros(len(words), np.uint64)
     for i in range(words.shape[1]):
@@ -108,7 +108,7 @@ def _among(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def _batches(words: np.ndarray, batch: int) -> Any:
-    """Yield (words, count) for each batch of `batch` boards; the first `count` are real boards.
+    """Yield (words, count) for each batch of `batch` boards; `count` is the number of real boards.
 
     The last batch is padded with copies of its first board.
     """

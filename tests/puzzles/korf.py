@@ -1,8 +1,8 @@
 """Ten 15-puzzles of R. Korf, "Depth-first iterative-deepening", Artificial Intelligence 27 (1985).
 
-Korf's goal has the blank in the first cell, the goal here in the last cell. Each of Korf's boards
-is therefore rotated by 180 degrees, and each number n becomes 16 - n, which keeps the length of the
-solutions. An IDA* search confirmed the lengths.
+Korf's goal has the blank in the first cell, and the goal here has it in the last cell. Each of
+Korf's boards is therefore rotated by 180 degrees, and number n becomes 16 - n. The length of the
+solutions stays the same; an IDA* search confirmed it.
 """
 
 from typing import NamedTuple

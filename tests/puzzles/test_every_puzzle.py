@@ -61,7 +61,7 @@ PUZZLES |= {
 WITHOUT_PREDECESSORS = {TSP}
 ROWS, WALKED, EDGES = 24, 8, 192
 
-# Puzzles whose tests have the mark `full`, because the default tests of `test_twisty.py`,
+# Puzzles that are tested only with the mark `full`, because the default tests of `test_twisty.py`,
 # `test_hanoi.py` and others already cover their rules.
 MORE = {
     "cube with half turns",
@@ -97,7 +97,7 @@ def has(puzzle, method, *args):
 def boards_of(name):
     """Return `ROWS` instances and boards of a puzzle, stacked along a first axis.
 
-    A third of the boards are initial boards, a third are reached by a random walk, and a third are
+    One third are initial boards, one third are boards after a random walk, and one third are boards
     near the goal.
     """
     puzzle = PUZZLES[name]
@@ -119,8 +119,9 @@ def boards_of(name):
             levels.board, walked, near,
         )  # fmt: skip
 
-    # Reorder the instances, so that they match the boards: `draw` returns instances in the order of
-    # the keys, but boards in the order of the keys 0, 3, 6, ..., 1, 4, 7, ..., 2, 5, 8, ...
+    # `draw` returns instances in the order of the keys, but boards in the order of the keys 0, 3,
+    # 6, ..., 1, 4, 7, ..., 2, 5, 8, ... Reorder the instances in this way, so that they match the
+    # boards.
     instance, board = draw(jax.random.key(zlib.crc32(name.encode())))
     order = np.concatenate([np.arange(i, ROWS, 3) for i in range(3)])
     return jax.tree.map(lambda leaf: np.asarray(leaf)[order], instance), jax.device_get(board)
@@ -242,9 +243,9 @@ def test_packing_is_exact(name):
 
 @every_puzzle
 def test_different_boards_have_different_observations(name):
-    """Different boards must have different observations.
+    """Different boards have different observations.
 
-    Otherwise `fully_observed` would be wrong, and planners would know more than the agent.
+    Otherwise `fully_observed` would be wrong: planners would see more than the agent.
     """
     puzzle, seen = PUZZLES[name], at_boards(name)
     assert puzzle.fully_observed
@@ -288,7 +289,10 @@ def test_every_predecessor_is_found_and_leads_here(name):
 
 @every_puzzle
 def test_the_heuristic_is_consistent(name):
-    """The heuristic is at most a move's cost plus the heuristic after it, so it is admissible."""
+    """The heuristic of a board is at most the cost of a move plus the heuristic after the move.
+
+    A heuristic that is also 0 at the goal is then admissible.
+    """
     seen, (rows, _, edge) = at_boards(name), edges_of(name)
     assert seen["bound"].dtype == np.float32 and np.isfinite(seen["bound"]).all()
     assert (seen["bound"] >= 0).all() and (seen["bound"][seen["goal"]] == 0).all()
@@ -338,7 +342,8 @@ def test_read_level_inverts_text(name):
         instance, board = row(boards, index)
         level = puzzle.read_level(puzzle.text(instance, board))
         np.testing.assert_array_equal(pack(level.board), at_boards(name)["words"][index])
-        if index < 2:  # initial boards: Sudoku's text does not mark which digits are given
+        # Initial boards only: in Sudoku's text, given and placed digits look the same.
+        if index < 2:
             for wrote, read in zip(
                 jax.tree.leaves(instance), jax.tree.leaves(level.instance), strict=True
             ):

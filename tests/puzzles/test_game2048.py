@@ -73,7 +73,7 @@ def test_a_tile_merges_only_once_and_from_the_wall_on():
 
 
 def test_the_largest_tiles_are_exact():
-    """Rewards of the largest tiles must be exact; they overflowed in another package."""
+    """The rewards of the largest tiles are exact; in another package, they overflowed."""
     taken = step(keys[0], begin([[16, 16, 15, 15]] * 4), jnp.int32(LEFT))
     assert taken.reward == 4 * (2**17 + 2**16)
     assert np.asarray(taken.obs)[:, 0].tolist() == [17] * 4
@@ -113,9 +113,10 @@ def test_a_move_that_changes_nothing_spends_a_step():
 
 
 def test_the_new_tile_may_end_the_game():
-    """The new tile decides whether the game ends.
+    """The number on the new tile decides whether the game ends.
 
-    The only empty cell is below a 4 and next to a 32, so a 2 ends the game and a 4 does not.
+    After the move, the only empty cell has the neighbours 4 and 32. A new 2 ends the game; a new 4
+    can merge.
     """
     board = [[5, 1, 2, 0], [2, 4, 5, 6], [1, 2, 1, 2], [2, 1, 2, 1]]
     state = begin(np.rot90(board, 2))
@@ -154,7 +155,8 @@ def test_new_tiles_are_uniform_over_empty_cells_and_a_tenth_are_fours(board):
     assert not came[:, ~empty].any()
     counts = (came > 0).sum(axis=0)[empty]
     assert chi_square(counts, len(keys) / empty.sum()) < SIGNIFICANT
-    # One random word decides both the cell and the tile, so check the cells of new 4s separately.
+    # One random word decides the cell and the number of a new tile. The cells of new 4s are
+    # therefore also tested alone: they must be uniform too.
     fours = (came == 2).sum(axis=0)[empty]
     assert chi_square(fours, len(keys) / 10 / empty.sum()) < SIGNIFICANT
     assert abs(fours.sum() / len(keys) - 0.1) < 0.012
@@ -194,7 +196,7 @@ def test_an_episode_begins_with_two_random_tiles():
 def test_no_game_of_legal_moves_reaches_the_time_limit():
     """No game of legal moves reaches the time limit.
 
-    Each move adds a tile, so the sum of tiles grows by at least 2, and its maximum is 262,140.
+    Each move adds at least 2 to the sum of the tiles, whose maximum is 262,140.
     """
     most = sum(2**e for e in range(2, LARGEST + 1))
     assert env.default_params.max_steps_in_episode > (most - 4) / 2

@@ -53,8 +53,8 @@ def test_boards_that_search_does_not_reach_are_unsolvable():
 
 @pytest.mark.slow
 def test_the_hardest_5x5_takes_15_presses():
-    # The sets of presses that change no lamp form a space of dimension 2. Pressing only the first
-    # 23 of the 25 lamps therefore reaches all solvable boards.
+    # The sets of presses that change no lamp form a space of dimension 2. Presses of 25 - 2 = 23
+    # lamps, here the first ones, therefore reach all solvable boards.
     puzzle = LightsOut(size=5)
     switched = puzzle.tables.presses[:23, 0]
     boards = np.zeros(1, np.uint32)

@@ -43,7 +43,7 @@ def plain_search(walls, start):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_map_is_a_tree(shape):
-    """Free cells are connected and have one passage fewer than cells, so there are no cycles."""
+    """A map has no cycle: its free cells are connected, with one passage fewer than cells."""
     for walls in maps(*shape):
         free = walls == 0
         passages = (free[1:] & free[:-1]).sum() + (free[:, 1:] & free[:, :-1]).sum()
@@ -62,7 +62,7 @@ def test_every_optional_wall_occurs():
 def test_the_walls_are_as_frequent_as_in_jumanji():
     """Compare the frequencies of walls in two rows and one column with those of Jumanji 1.1.2.
 
-    Jumanji's frequencies are those of 4,000 maps from `generate_maze(10, 10)`.
+    The frequencies of Jumanji come from 4,000 maps of its `generate_maze(10, 10)`.
     """
     share = np.asarray(maps(10, 10, 4000)).mean(axis=0)
     np.testing.assert_allclose(share[0, 1::2], JUMANJI_FIRST_ROW, atol=0.04)

@@ -27,7 +27,7 @@ def begin(field=FIELD):
 
 
 def open_cells(state, *cells):
-    """Open the given (row, column) cells in order; return the steps."""
+    """Open the cells (row, column) in `cells` one after another; return the steps."""
     for row, column in cells:
         taken = step(key, state, jnp.int32(4 * row + column))
         yield taken

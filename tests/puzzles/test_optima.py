@@ -1,7 +1,7 @@
 """Tests that searches find known optima: Korf's instances, exact distances, closed forms.
 
-By default only small instances are solved. `pytest -m slow tests/puzzles/test_optima.py -s` solves
-all and prints nodes and times.
+By default, only small instances are solved. `pytest -m slow tests/puzzles/test_optima.py -s` solves
+all instances, and prints the numbers of nodes and the times.
 """
 
 import time

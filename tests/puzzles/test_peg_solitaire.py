@@ -23,14 +23,14 @@ def sets(drawings):
 
 
 def one_of_each_class(words):
-    """Return the smallest of the eight symmetric images of each board."""
+    """Return the representative of each board's symmetry class: the least of eight images."""
     cells = peg_solitaire._cells()
     bits = words[:, 0].astype(np.uint64) | (words[:, 1].astype(np.uint64) << np.uint64(32))
     images = []
     for turned in [np.rot90(grid, k) for grid in (cells, cells.T) for k in range(4)]:
         goes = turned[cells >= 0].astype(np.uint64)  # image of each hole under the symmetry
         image = np.zeros_like(bits)
-        for first in range(0, 33, 11):  # one lookup table for every eleven holes
+        for first in range(0, 33, 11):  # one lookup table for each group of eleven holes
             number = np.arange(2048, dtype=np.uint64)
             table = np.zeros(2048, np.uint64)
             for i in range(11):
@@ -103,7 +103,8 @@ def test_long_scrambles():
     )
     pegs = np.array([bin(int(b)).count("1") for b in sets(drawn)])
     assert pegs.mean() > 20 and pegs.max() <= 32  # undoing many jumps adds many pegs
-    # Making the undone jumps again is a solution, so the heuristic is the number of these jumps.
+    # If all undone jumps are made again, the board is solved. The heuristic is therefore exact: the
+    # number of these jumps, which is one less than the number of pegs.
     bound = jax.jit(jax.vmap(lambda b: puzzle.heuristic((), b)))(drawn)
     np.testing.assert_array_equal(bound, pegs - 1)
 

@@ -1,6 +1,6 @@
-"""Compare 2048, Minesweeper and Rubik's cube with the real packages `jumanji` and `pgx`.
+"""Compare 2048, Minesweeper and Rubik's cube with the packages `jumanji` and `pgx`.
 
-Both sides get the same boards, and take their random outcomes from the package.
+This library and the package get the same boards. Random outcomes are taken from the package.
 """
 
 import importlib
@@ -76,7 +76,7 @@ def pgx_2048():
     env = module.Play2048()
 
     def step(board, mask, action, key):
-        # Convert the mask of legal actions to pgx's order, because pgx's state contains it.
+        # The state of pgx contains the mask of legal actions: convert the mask to pgx's order.
         theirs = mask[jnp.array([3, 0, 1, 2])]
         cells = board.astype(jnp.int32).reshape(16)
         state = module.State(_board=cells, legal_action_mask=theirs)
@@ -110,7 +110,7 @@ def test_2048_moves_rewards_masks_and_ends(name):
         np.testing.assert_array_equal(np.asarray(ours.reward)[legal], reward[legal])
         again = np.asarray(masks(begin(after.astype(np.uint8))))
         np.testing.assert_array_equal(~again.any(axis=1)[legal], end[legal])
-        going = legal & ~end  # after the end pgx's mask is all true, so do not compare it
+        going = legal & ~end  # after the end, pgx's mask is True everywhere, so it is not compared
         np.testing.assert_array_equal(again[going], mask[going])
         ended += end[legal].sum()
     assert ended > 20 and (~before).sum() > 500, "games that end, and moves that are not legal"
@@ -170,7 +170,7 @@ def test_minesweeper_numbers_rewards_and_ends():
     np.testing.assert_array_equal(reward[alive], their_reward[alive])
     np.testing.assert_array_equal(end[alive], their_end[alive])
     shown = np.where(board < 0, COVERED, board)
-    # This library shows the mine that exploded; Jumanji shows a number there.
+    # An opened mine has a special value in this library, and a number of mines in Jumanji.
     exploded = obs == MINE
     np.testing.assert_array_equal(np.where(exploded, shown, obs)[alive], shown[alive])
     assert (exploded.any(axis=(2, 3)) <= end)[alive].all()
@@ -204,7 +204,7 @@ def test_cube_stickers(size):
 
     start = utils.make_solved_cube(size)
     assert (np.asarray(cube.observe_board((), cube.goal(()))) == np.asarray(start)).all()
-    # Undo all turns at the end, so that the sequence ends at the solved cube.
+    # Append the inverses of all turns in reverse order: the sequence ends at the solved cube.
     undo = cube.inverse[ours[::-1]]
     back = np.array([names.index(cube.action_names[action]) for action in undo])
     ours, theirs = (np.concatenate(x).astype(np.int32) for x in ((ours, undo), (theirs, back)))

@@ -158,8 +158,8 @@ def test_a_scramble_is_at_most_its_moves_away(moves):
     puzzle = SlidingTile(size=3, scramble=moves)
     keys = jax.random.split(jax.random.key(2), 64)
     words = np.asarray(jax.jit(jax.vmap(lambda key: puzzle.sample_level(key).board))(keys))
-    # Each board has at most one path of up to five moves from the goal on which no move undoes the
-    # previous one, so its distance is the number of moves.
+    # At most one path of up to five moves leads from the goal to a board, if no move undoes the
+    # previous one. The distance of each board is therefore the number of moves.
     assert (every_board().of(words) == moves).all()
 
 

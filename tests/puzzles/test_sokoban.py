@@ -93,7 +93,7 @@ def test_two_boxes(before, actions, after, tenths):
 
 
 def test_each_direction_pushes():
-    """Make the same push in all four rotations of the field."""
+    """The same push works in all four directions, tested by rotations of the field."""
     env = Sokoban(size=6, boxes=1)
     field = np.array([list(row) for row in ("######", "#    #", "#  . #", "#@$  #", "#    #")])
     field = np.concatenate([field, field[:1]])
@@ -136,7 +136,7 @@ def predecessors_of(env, instance, words):
 
 @pytest.mark.parametrize("env", [SMALL, *with_full(Sokoban())])
 def test_predecessors_are_complete_and_correct(env):
-    """Within a part of the state space, predecessors must be the exact reverse of the moves."""
+    """In a part of the state space, `predecessors` reverses exactly the legal moves."""
     moves = functools.partial(_packed_moves, env)
     for seed in range(3):
         level = nth(drawn(env, 60), seed)
@@ -156,8 +156,8 @@ def test_predecessors_are_complete_and_correct(env):
         ]
         assert len(set(backwards)) == len(backwards), "none twice"
         assert forwards <= set(backwards), "none is missing"
-        # Each predecessor is correct: the player is not on a box, and the action leads to the
-        # board.
+        # Each predecessor is valid: the player is neither on a box nor in a wall. Its action leads
+        # to the board.
         boards = each(env, lambda _, board: board, back[real], level.instance, batch=256)
         assert (boards.player[:, None] != boards.boxes).all()
         assert (np.asarray(level.instance)[boards.player] != WALL).all()
@@ -173,7 +173,10 @@ def _packed_moves(env, instance, board):
 
 
 def solution_length(env, level):
-    """Return the fewest actions to a solved board, the reachable boards, a mask of solved ones."""
+    """Return (fewest actions to a solved board, reachable boards, mask of solved boards).
+
+    The fewest actions are None if no solved board is reachable.
+    """
     states = distances(env, level.instance, level.board, batch=1024)
     goal = each(env, env.is_goal, states.words, level.instance, batch=1024)
     return (int(states.distance[goal].min()) if goal.any() else None), states, goal
@@ -248,7 +251,10 @@ def test_levels_differ_and_rooms_fill_the_field():
 
 
 def test_push_distances_are_those_of_a_single_box():
-    """Compare with a backward search for one box, in which the player can reach every free cell."""
+    """The push distances are those of a backward search with a single box.
+
+    In this search, the player can reach every free cell.
+    """
     env = Sokoban()
     levels = drawn(env, 500)
     for i in range(10):
@@ -294,7 +300,11 @@ def test_dead_ends_end_the_episode_if_the_field_is_set():
 
 
 def test_dead_boards_are_unsolvable_and_the_heuristic_is_a_lower_bound():
-    """Check all boards of small levels, with distances by backward search from solved boards."""
+    """Boards that `is_dead` recognises are unsolvable, and the heuristic is a lower bound.
+
+    All boards of small levels are tested, with distances from a backward search from the solved
+    boards.
+    """
     env = Sokoban(size=6, boxes=2, pulls=8, dead_ends=True)
     dead_boards = 0
     for i in range(12):

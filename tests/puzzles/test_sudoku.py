@@ -166,7 +166,7 @@ def test_every_level_is_solvable(blanks):
 
 
 def test_all_symmetries_are_drawn():
-    """Each cell outside row 0, column 0 and box 0 has the digit of cell (0, 0) in some grids."""
+    """Every cell outside row 0, column 0 and box 0 has the digit of cell (0, 0) in some grids."""
     grids = drawn(LEVELS)
     possible = np.ones((9, 9), bool)
     possible[0, 1:] = possible[1:, 0] = possible[:3, :3] = False
@@ -178,9 +178,10 @@ def test_all_symmetries_are_drawn():
 
 
 def test_digits_are_permuted_uniformly():
-    """In the first row, 1 and 2 are in the same box in a quarter of the grids.
+    """Digits 1 and 2 share a box in the first row of a quarter of the grids.
 
-    This is the probability for any two digits in a random order.
+    This is the probability for two digits in a random order: 2 of the other 8 cells of the row are
+    in the same box.
     """
     first = drawn(LEVELS)[:, 0]
     whole = first[(first > 0).all(axis=1)]
@@ -189,10 +190,11 @@ def test_digits_are_permuted_uniformly():
 
 
 def test_half_of_the_grids_are_transposed():
-    """About half of the grids have 9 different horizontal triples and 3 vertical ones.
+    """About half of the grids are transposed.
 
-    A triple is the set of digits in a row or column of a 3x3 box. In the other grids, which are
-    transposed, the numbers are exchanged.
+    A triple is the set of digits in a row or column of a 3x3 box. A grid that is not transposed has
+    9 different horizontal triples and 3 vertical ones. In a transposed grid, the numbers are 3 and
+    9.
     """
     sets = []
     for grid in drawn(200):

@@ -27,7 +27,8 @@ def level_of(env, seed):
 def rest_of_trips(places):
     """Return a dict: (visited, city) -> optimal length from city through unvisited cities to home.
 
-    The recursion of Held and Karp computes the lengths in double precision, without jaxenvs.
+    The lengths are computed with the recursion of Held and Karp in double precision, without
+    jaxenvs.
     """
     n = len(places)
     ways = np.linalg.norm(places[:, None] - places[None, :], axis=-1)

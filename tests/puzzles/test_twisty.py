@@ -41,7 +41,10 @@ OF_EACH_CLASS = (Cube(size=2), Cube(size=3), Pyraminx(), Skewb())
 
 
 def named(puzzles, default=None):
-    """Return test parameters named by puzzle; puzzles not in `default` are marked `full`."""
+    """Return pytest parameters, each named by its puzzle.
+
+    Puzzles outside `default` get the mark `full`; without `default`, none does.
+    """
 
     def marks(puzzle):
         return [] if default is None or puzzle in default else [pytest.mark.full]
@@ -62,7 +65,10 @@ def drawn(puzzle, count, seed=0):
 
 
 def around(puzzle, face, place):
-    """Return, in ascending order, the faces of a corner piece's other two stickers."""
+    """Return the faces of the other two stickers of a corner piece, in ascending order.
+
+    The corner piece has sticker `place` of `face`.
+    """
     beside, each = puzzle.tables.next_on_piece, puzzle.tables.goal.size // puzzle.shape[0]
     sticker = beside[face * each + place]
     return sorted((sticker // each, beside[sticker] // each))
@@ -70,7 +76,7 @@ def around(puzzle, face, place):
 
 @pytest.mark.parametrize("puzzle", [Cube(size=2), Cube(size=3), Skewb()], ids=str)
 def test_the_layout_of_a_cube_describes_the_orientation_of_its_faces(puzzle):
-    """The upper left corner of a face lies on the two faces that the layout names."""
+    """The upper left corner of a face touches the two faces that `observation_layout` names."""
     layout = dict(puzzle.observation_layout)
     for face, name in enumerate("UFRBLD"):
         meaning = layout[f"`[{face}]`"]
@@ -128,7 +134,7 @@ def test_every_board_of_the_small_puzzles(puzzle):
 
 @pytest.mark.parametrize(("puzzle", "order"), named(ORDERS))
 def test_turns_have_their_periods(puzzle, order):
-    """Turns have order 4 on a cube and 3 on the others; a half turn is two quarter turns."""
+    """A turn has order 4 on a cube, else order 3; a half turn equals two quarter turns."""
     tables, stickers = puzzle.tables, np.arange(puzzle.tables.goal.size)
     period = 4 if isinstance(puzzle, Cube) else 3
     for action, name in enumerate(puzzle.action_names):
@@ -214,9 +220,10 @@ def _can_go(puzzle, sticker, place):
 
 @pytest.mark.parametrize("puzzle", named(((p,) for p in SMALL), default=OF_EACH_CLASS))
 def test_a_scramble_is_at_most_its_turns_away(puzzle):
-    """Scrambles of `turns` turns are at most `turns` turns from the goal.
+    """A scramble of n turns is at most n turns from the goal.
 
-    A scramble never undoes its previous turn, so few scrambles of four turns are near the goal.
+    No turn of a scramble undoes the previous one, so most scrambles of four turns are at least two
+    turns from the goal.
     """
     pack = jax.jit(jax.vmap(puzzle.pack))
     for turns in (0, 1, 4):
@@ -241,7 +248,7 @@ def swapped(puzzle, *pairs):
 
 
 def corner_of(puzzle, sticker):
-    """Return the three stickers of a piece, clockwise."""
+    """Return the indices of `sticker` and of its corner piece's other stickers, clockwise."""
     beside = puzzle.tables.next_on_piece
     return sticker, int(beside[sticker]), int(beside[beside[sticker]])
 
@@ -259,7 +266,8 @@ UNREACHABLE = [
     (CUBE, swapped(CUBE, (7, 10))),  # One edge is flipped.
     (CUBE, swapped(CUBE, (7, 5), (10, 19))),  # Two edges are exchanged.
     (CUBE, swapped(CUBE, (4, 13))),  # two centres are exchanged
-    (CUBE, swapped(CUBE, (0, 9))),  # a piece has colours that no piece has
+    # The corner piece then has a combination of colours that no piece has.
+    (CUBE, swapped(CUBE, (0, 9))),
     (Cube(size=2), twisted(Cube(size=2), 3)),
     (Pyraminx(), swapped(Pyraminx(), (3, 9))),  # One edge is flipped; axial pieces turn freely.
     (Skewb(), swapped(Skewb(), (0, 5))),
@@ -296,7 +304,11 @@ def test_small_letters_and_spaces_are_read():
 
 
 def test_a_cube_of_all_faces_is_solved_in_any_of_24_orientations():
-    """In a 2x2 cube, turning opposite faces in the same direction turns the whole cube."""
+    """A solved 2x2 cube with `all_faces` is solved in each of its 24 orientations.
+
+    Turning opposite faces in the same direction rotates the whole cube, which gives the 24
+    orientations.
+    """
     puzzle, held = Cube(size=2, all_faces=True), Cube(size=2)
     source = dict(zip(puzzle.action_names, puzzle.tables.source, strict=True))
     seen, new = set(), [puzzle.tables.goal]

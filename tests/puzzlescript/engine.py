@@ -1,8 +1,8 @@
 """Run the original engine in Node, and convert its tables to the loader's format.
 
-`python tests/puzzlescript/engine.py` writes two files for the shipped games and those in `games/`:
-`tables.json`, digests of the engine's tables, and `traces.json`, digests of the boards in plays.
-JAXENVS_PUZZLESCRIPT is the path of a checkout of increpare/PuzzleScript.
+`python tests/puzzlescript/engine.py` writes two files for the shipped games and the games in
+`games/`. `tables.json` has digests of the engine's tables, and `traces.json` has digests of the
+boards of recorded plays. JAXENVS_PUZZLESCRIPT is the path of a checkout of increpare/PuzzleScript.
 """
 
 import hashlib
@@ -80,9 +80,10 @@ def of_engine(tables: dict[str, Any]) -> dict[str, Any]:
 
 
 def _whole_layers(mask: str) -> str:
-    """Set all movement bits of each layer that `mask` contains; the engine sets only some.
+    """Return `mask` with all movement bits set on each layer that has any bit in `mask`.
 
-    `mask` says which layers get a random direction (`randomdir`).
+    `mask` says which layers get a random direction (`randomdir`). The engine sets only some of a
+    layer's bits; the loader sets all of them.
     """
     layers = {place // BITS for place, bit in enumerate(reversed(f"{int(mask):b}")) if bit == "1"}
     return str(sum(ANY << BITS * layer for layer in layers))
@@ -164,7 +165,7 @@ def digest(masks: Iterable[Any]) -> str:
 
 
 def inputs_of(game: puzzlescript.Game) -> list[Any]:
-    """Return the engine's inputs that have a meaning in a game: directions, action and tick."""
+    """Return the engine's inputs that the game has: directions, action and tick."""
     action = [] if "noaction" in game.prelude else [4]
     return [0, 1, 2, 3, *action, *(["tick"] if "realtime_interval" in game.prelude else [])]
 
@@ -186,8 +187,8 @@ def traced(node: Engine, source: str, level: int, inputs: list[Any]) -> Trace:
 def traces(node: Engine, path: Path) -> list[Trace]:
     """Return traces of each level: `PLAYS` random plays, and a play of a shortest solution.
 
-    The solution is left out if none is found, or if a random play of this level or of an earlier
-    level has drawn random numbers.
+    The solution is omitted if the search finds none. It is also omitted after a random play, of
+    this or an earlier level, that has drawn random numbers.
     """
     source = path.read_text("utf-8")
     game = puzzlescript.parse(source, path.name)

@@ -33,7 +33,8 @@ class Inventor:
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(seed)
         self.has_draws = self.chance(0.3)  # whether rules may draw random numbers
-        self.several = 0  # number of modifiers of the current rule that stand for several movements
+        # Number of modifiers in the current rule that each stand for several movements.
+        self.several = 0
 
     def chance(self, share: float) -> bool:
         """Return True with probability `share`."""
@@ -132,7 +133,7 @@ class Inventor:
 
 
 def row(cells: list[list[Name]], places: list[int]) -> str:
-    """Return a row of a rule; `places` has the indices of the cells that an ellipsis precedes."""
+    """Return the text of a row; an ellipsis precedes each cell whose index is in `places`."""
     texts = [" ".join(f"{each.modifier} {each.name}".strip() for each in cell) for cell in cells]
     for place in sorted(places, reverse=True):
         texts.insert(place, "...")

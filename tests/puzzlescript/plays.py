@@ -1,4 +1,4 @@
-"""Play several games in the interpreter at once; convert boards to the engine's format."""
+"""Play several games in one batch of the interpreter; convert boards to the engine's format."""
 
 import functools
 from collections.abc import Sequence
@@ -16,17 +16,17 @@ from jaxenvs.puzzlescript.tables import Level
 
 ACTIONS = {"0": 0, "1": 3, "2": 2, "3": 1, "4": 4, "t": TICK}  # engine's input -> action
 WORD = 32
-# Compiler options that turn on optimisation, which other tests turn off: plays run long enough to
-# profit from it.
+# Compiler options that turn on optimisation. Other tests turn it off, but plays run long enough to
+# gain from it.
 OPTIONS = {"xla_backend_optimization_level": 2, "xla_llvm_disable_expensive_passes": False}
 
 
 def shared(sizes: Sequence[Size], most: int, factor: float = 8) -> list[Size]:
-    """Group similar sizes, up to `most` per group; return the size of the group of each size.
+    """Divide sizes into groups of up to `most` similar sizes; return, for each, its group's size.
 
-    The size of a group holds all sizes in the group, so that their games share one compiled
-    program. The estimated work of a micro-step in this program is at most `factor` times the work
-    in a program for the group's smallest size.
+    The size of a group holds every size in the group, so one compiled program can play all their
+    games. A micro-step of this program takes, by an estimate, at most `factor` times the work of a
+    micro-step in the group's smallest size.
     """
 
     def work(size: Size) -> int:
@@ -66,7 +66,7 @@ def start(level: Level, size: Size) -> Board:
 def turn(
     machine: Machine, tables: Tables, game: Any, board: Board, action: Any, drawn: Any
 ) -> tuple[Board, Any]:
-    """Play an action; its random number i is entry `drawn` + i of `DRAWS`, used cyclically."""
+    """Play an action, with the random numbers of `DRAWS` from index `drawn` on, used cyclically."""
     return machine.play(tables, game, board, action, jax.tree_util.Partial(_number, drawn))
 
 

@@ -1,7 +1,7 @@
-"""A game has the same results in a batch with other games as it has when played alone.
+"""A game has the same results in a batch with other games as when it is played alone.
 
-JAXENVS_PUZZLESCRIPT is the path of a checkout of the engine, JAXENVS_PUZZLESCRIPT_GAMES the path of
-a folder of games.
+JAXENVS_PUZZLESCRIPT is the path of a checkout of the engine. JAXENVS_PUZZLESCRIPT_GAMES is the path
+of a folder of games.
 """
 
 import functools
@@ -29,8 +29,8 @@ from jaxenvs.puzzlescript.machine.sizes import SIZES
 from jaxenvs.puzzlescript.tables import Level
 
 COLLECTION = os.environ.get("JAXENVS_PUZZLESCRIPT_GAMES", "")
-# Shipped games that are not played: garden and wildfire draw random numbers, turns of prism are
-# long, and freight has rigid rules, which need a larger program.
+# Shipped games that are not played: garden and wildfire draw random numbers, prism has long turns,
+# and the rigid rules of freight need a larger program.
 LEFT_OUT = ("garden", "wildfire", "prism", "freight")
 STEPS = 5  # number of random actions in each shipped game that is played
 GAMES, INPUTS = 64, 30  # number of games of the folder that are played, and of inputs in each
@@ -95,7 +95,7 @@ def test_shipped_games_play_in_a_batch_as_alone(tmp_path):
 @pytest.mark.parametrize("count", [1, 40])
 @pytest.mark.parametrize("varying", range(4))
 def test_a_batch_can_be_sharded_over_devices(count, varying):
-    """`shard_map` accepts a batch of plays, even if only one argument is sharded over devices."""
+    """`shard_map` accepts a batch of plays, even if only one of the arguments is sharded."""
     packer = Packer(puzzlescript.load(collection.SHIPPED / "crates.txt"))
     level = next(each for each in packer.game.levels if isinstance(each, Level))
     size = packer.level_size(level)

@@ -65,17 +65,17 @@ def test_boards_survive_packing_in_random_play(everything):
             seen.add((start.tobytes(), mine[:-1].tobytes(), np.asarray(planes).tobytes()))
         actions = jnp.asarray(draw.integers(0, env.num_actions, count), jnp.int32)
         state = step(keys, state, actions).state
-    # In a level, different boards are packed to different words, and equal boards to equal words.
+    # Packing is one-to-one in each level: boards are equal exactly if their words are equal.
     assert len({(start, planes) for start, _, planes in seen}) == len(seen)
     assert len({(start, words) for start, words, _ in seen}) == len(seen)
 
 
 @pytest.mark.full
 def test_boards_keep_several_objects_of_a_layer(tmp_path):
-    """Boards can store two objects of one layer in the same cell.
+    """A packed board can store two objects of one layer in the same cell.
 
-    A rule puts them there: it sets an object and also adds an object that `random` draws from the
-    layer.
+    In this game, a rule can add them: it keeps a crate and adds an object of its layer drawn by
+    `random`.
     """
     source = (collection.SHIPPED / "crates.txt").read_text("utf-8")
     source = source.replace("O = Target", "O = Target\nThing = Wall or Crate", 1)

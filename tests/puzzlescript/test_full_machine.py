@@ -1,7 +1,8 @@
 """The interpreter equals the engine in other authors' games and in the engine's own recordings.
 
-JAXENVS_PUZZLESCRIPT is the path of a checkout of the engine, JAXENVS_PUZZLESCRIPT_GAMES the path of
-a folder of games. If JAXENVS_PUZZLESCRIPT_STRIDE is n, every n-th game of the folder is played.
+JAXENVS_PUZZLESCRIPT is the path of a checkout of the engine. JAXENVS_PUZZLESCRIPT_GAMES is the path
+of a folder of games. With JAXENVS_PUZZLESCRIPT_STRIDE=n, only every n-th game of the folder is
+played.
 """
 
 import collections
@@ -30,7 +31,8 @@ from jaxenvs.puzzlescript.tables import Level
 COLLECTION = os.environ.get("JAXENVS_PUZZLESCRIPT_GAMES", "")
 STRIDE = int(os.environ.get("JAXENVS_PUZZLESCRIPT_STRIDE", "1"))
 SHARED = 12  # number of games larger than "small" that share a compiled program
-# Limits: micro-steps of an input, and processor time of a play. Longer plays are reported as cut.
+# Limits: micro-steps of an input, and processor time of a play. A play that exceeds a limit gets
+# the outcome "cut".
 MOST_STEPS, MOST_SECONDS = 4000, float(os.environ.get("JAXENVS_PUZZLESCRIPT_SECONDS", "60"))
 INPUTS, LEVELS = 25, 2  # number of inputs of a random play, and of levels per demo game
 RANDOM = 300  # number of random games, of which about a quarter have errors
@@ -88,8 +90,8 @@ class Player:
 def difference(packer: Packer, play: Play, size: Size, boards: list[dict]) -> str:
     """Compare a play in the interpreter with the engine's boards.
 
-    Returns "equal", "cut" (the play exceeded a limit of time or micro-steps), or a description of
-    the first difference.
+    Returns "equal", "cut" if the play exceeds a limit of time or micro-steps, or else a description
+    of the first difference.
     """
     level = packer.game.levels[play.level]
     assert isinstance(level, Level)
@@ -125,8 +127,7 @@ def packed(play: Play) -> Packer | str:
 def compared(games: Iterable[Play]) -> collections.Counter[str]:
     """Compare plays with the engine; return the number of plays for each outcome.
 
-    An outcome is, for example, "equal", "differs" or "too large". A play that differs fails the
-    test.
+    Examples of outcomes are "equal", "differs" and "too large". The test fails if any play differs.
     """
     games = [*games]
     packers = [packed(play) for play in games]

@@ -1,7 +1,7 @@
-"""Search in PuzzleScript games equals a breadth-first search of the engine.
+"""A search in PuzzleScript games has the same result as a breadth-first search of the engine.
 
-JAXENVS_PUZZLESCRIPT is a checkout of the engine. The searched games are the shipped games and the
-engine's demo games, without those that draw random numbers.
+JAXENVS_PUZZLESCRIPT is the path of a checkout of the engine. The searched games are the shipped
+games and the engine's demo games, except those that draw random numbers.
 """
 
 import collections
@@ -59,7 +59,7 @@ def games() -> Iterator[tuple[Path, str, Game]]:
 
 
 def problems(node: engine.Engine, source: str, game: Game) -> Iterator[Problem]:
-    """Yield the first levels whose search the engine finishes."""
+    """Yield the first `EACH` levels of a game whose search the engine finishes."""
     inputs, found = engine.inputs_of(game), 0
     levels = [i for i, each in enumerate(game.levels) if isinstance(each, Level)]
     for number, level in enumerate(levels):

@@ -76,9 +76,9 @@ def test_a_random_direction_on_the_left_stands_for_up_and_left():
 
 
 def test_a_contradiction_in_any_cell_removes_a_rule_without_an_error():
-    """A contradiction in a cell removes the rule, so an error in another cell is not reported.
+    """A rule is removed with a warning if one of its cells contradicts itself (`Crate no Mob`).
 
-    The error would be two objects of one layer in the same cell.
+    No error is reported for the other cell, which requires two objects of one layer.
     """
     rule = "right [ Player Crate | Crate no Mob ] -> [ | ]"
     game = parsed(rule, "Mob = Player or Crate")

@@ -40,7 +40,7 @@ def rare_feature(packer: Packer) -> str:
 
 @functools.cache
 def lanes(feature: str = "") -> Lanes:
-    """Return the recorded plays of the games with a rare feature, and one interpreter for them.
+    """Return the recorded plays of all games with this rare feature, and one interpreter for them.
 
     `feature` is "rigid" (rigid rules), "middle" (rows with two ellipses) or "" (neither).
     """
@@ -68,7 +68,10 @@ def lanes(feature: str = "") -> Lanes:
 
 
 def inputs(traces: list[engine.Trace], i: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return action i of each play (0: `START`), and how many numbers were drawn before it."""
+    """Return action i of each play, and the number of random numbers drawn before it.
+
+    Action 0 is `START`; action i is input i, counted from 1.
+    """
     at = [min(i, len(trace.inputs)) - 1 for trace in traces]
     rows = [*zip(traces, at, strict=True)]
     actions = [START if j < 0 else plays.ACTIONS[trace.inputs[j]] for trace, j in rows]
@@ -89,9 +92,9 @@ def quick(lanes: Lanes) -> list[int]:
 
 
 def mistakes(lanes: Lanes, chosen: list[int], play: Any, most: int = 1000) -> list[str]:
-    """Replay recorded plays with a compiled turn; describe where each play differs from the engine.
+    """Replay recorded plays with a compiled turn; return where each play differs from the engine.
 
-    If a play does not win, only its first `most` inputs are replayed.
+    Only the first `most` inputs of a play are replayed, unless the play wins.
     """
     traces = [lanes.traces[i] for i in chosen]
     game = lanes.game[np.array(chosen)]
@@ -223,7 +226,10 @@ def test_a_random_group_is_applied_although_a_rule_behind_it_has_an_effect():
 
 
 def test_a_restart_at_the_start_of_a_level_runs_the_rules_once_more():
-    """The repeated rules draw new random numbers and ignore `restart`, as in the engine."""
+    """A restart in the first turn of a level runs the rules once more.
+
+    These rules draw new random numbers and ignore `restart`, as in the engine.
+    """
     source = (engine.HERE / "games" / "minimal.txt").read_text("utf-8")
     rules = "random [ Crate ] -> [ ] restart"
     source = "run_rules_on_level_start\n" + re.sub(r"\[ > Player .*", rules, source)

@@ -1,8 +1,8 @@
 """For every mistake that the engine's compiler reports, the loader has a message with the line.
 
-Each row of `mistakes.tsv` makes a mistake in `GAME` by inserting the text `new` in place of `old`,
-which is a text or a key of `PLACES`. The test compares only the first message. If the engine does
-not report the mistake, the row's `kind` starts with "own". JAXENVS_PUZZLESCRIPT is the path of a
+Each row of `mistakes.tsv` makes one mistake in `GAME`: it replaces the text `old`, or the text that
+`PLACES` has for the key `old`, by `new`. Only the first message is compared. In rows for mistakes
+that the engine does not report, `kind` starts with "own". JAXENVS_PUZZLESCRIPT is the path of a
 checkout of the engine.
 """
 

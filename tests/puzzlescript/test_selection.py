@@ -171,4 +171,4 @@ def test_shaping_rewards_sum_to_the_decrease_of_missing_cells():
             ended = bool(result.terminated)
         assert ended
         totals.append(total)
-    assert totals == [1.5, 1.0]  # shaping adds 0.25 for each of two targets that get a crate
+    assert totals == [1.5, 1.0]  # with shaping, each of the two targets that get a crate adds 0.25

@@ -13,12 +13,15 @@ sprites, place = painting.sprites, painting.place
 
 
 def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the allowed header names and the repeatable ones; a puzzle's level has no headers."""
+    """Return the allowed header names, and those that may repeat; a puzzle has none of either."""
     return (), ()
 
 
 def block(text: str, first: int, form: str | None) -> Block | None:
-    """Return the lines of `text` as a `Block` without headers; None if a line is `grid:`."""
+    """Return the lines of `text` as a `Block` without headers.
+
+    Return None if a line is `grid:`, which separates headers from a picture.
+    """
     lines = text.split("\n")
     return None if any(line.rstrip() == GRID for line in lines) else board(lines, first)
 

@@ -1,4 +1,7 @@
-"""Edit the boards of puzzles in the level editor; its palette has the boards' characters."""
+"""Edit the boards of puzzles in the level editor.
+
+The editor's palette has one tool for each character that a board can contain.
+"""
 
 import functools
 from typing import Any, NamedTuple
@@ -91,7 +94,7 @@ def packed(env: Puzzle, picture: Picture) -> tuple[Headers, list[str]]:
 
 
 def sprites(env: Puzzle, picture: Picture, level: Any) -> np.ndarray:
-    """Return the sprite index of each cell of `level` or, if `level` is None, of `picture`.
+    """Return the sprite index of each cell of `level`; of `picture` if `level` is None.
 
     An unknown character of `picture` gets sprite 0.
     """

@@ -1,8 +1,8 @@
-"""Levels of Sokoban as text: XSB and the files of Boxoban.
+"""Levels of Sokoban as text: the format XSB, and the files of Boxoban.
 
-Rows may be run-length encoded (`3#2-`) and shorter than the grid; `-` and `_` are floor. All cells
-outside of the outer walls become walls. A line `; NAME` or `Title: NAME` before the map names the
-level.
+A row may be run-length encoded (`3#2-`) and shorter than the grid; `-` and `_` are floor. Cells
+outside of the outer walls become walls. A line `; NAME` or `Title: NAME` before the map is the
+level's name.
 """
 
 import re
@@ -41,9 +41,9 @@ def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def split(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the text and the first line number of each level of a file.
+    """Yield (text, line number of its first line) for each level of a file.
 
-    An empty line, a line `---`, or a comment after the rows of a map ends a level.
+    A level ends at an empty line, at a line `---`, or at a comment after its map.
     """
     lines, first, mapped = [], 1, False
     for number, line in enumerate([*text.split("\n"), SEPARATOR], 1):
@@ -64,7 +64,10 @@ def _is_note(line: str) -> bool:
 
 
 def block(text: str, first: int, form: str | None) -> Block | None:
-    """Parse a text to a `Block` of headers and a map; return None if a line is `grid:`."""
+    """Parse the text of a level to a `Block` of headers and a map.
+
+    Return None if a line is `grid:`, which separates headers from a picture.
+    """
     lines = text.split("\n")
     if any(line.rstrip() == GRID for line in lines):
         return None
@@ -90,8 +93,8 @@ def _note(line: str, number: int) -> Header:
 def unpacked(env: Sokoban, block: Block) -> Picture:
     """Convert a level's block to an editor's picture: expand run lengths, and add walls.
 
-    If the map is smaller than the grid, the rest of the grid becomes walls. Raises `LevelError` for
-    an unknown character and for a second player.
+    Cells of the grid beyond a smaller map become walls. Raises `LevelError` for an unknown
+    character and for a second player.
     """
     rows = [_expanded(row, number) for number, row in enumerate(block.picture, block.line)]
     wide, high = env.size if max(map(len, rows)) <= env.size else 0, env.size - len(rows)

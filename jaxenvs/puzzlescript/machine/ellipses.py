@@ -1,8 +1,8 @@
-"""Matches of rows with two ellipses (`...`).
+"""Matches of rows (pairs of brackets) with two ellipses (`...`).
 
-If a game has such a row, the gap of a match is an index into `Size.skips`, a table of pairs (a, b):
-the first ellipsis skips a cells, and the second skips b cells. A row with one ellipsis uses only
-the pairs with b = 0.
+If a game has such a row, the gap of every match is an index into `Size.skips`, a table of pairs (a,
+b): the first ellipsis skips a cells, and the second skips b cells. Rows with one ellipsis use only
+pairs with b = 0.
 """
 
 from typing import TYPE_CHECKING
@@ -25,10 +25,10 @@ def joined(
 ) -> tuple[UInt32[Array, "*n side words"], UInt32[Array, "*n side words"]]:
     """Return the cells at which the part of a row after its first ellipsis can start.
 
-    Also return those of these cells at which the part would change something. `length` is the
-    number of cells of the middle part, which is between two ellipses; 0 if the row has one
-    ellipsis. `fits` has the cells at which a middle part may start so that a match of the last part
-    can follow it. `fits_changes` has those cells for which the last part would change something.
+    The second result has only the cells at which this part would change something. `length` is the
+    number of cells between the two ellipses (the middle part); 0 if the row has one ellipsis.
+    `fits` has the cells at which a middle part leaves room for a match of the last part.
+    `fits_changes` is the same for matches of the last part that would change something.
     """
     assert tests.middle is not None and tests.middle_changes is not None
     has_two = (length > 0)[..., None, None]
@@ -40,9 +40,9 @@ def joined(
 def behind(p: Program, tests: "Tested", rule: Array) -> tuple[Gaps, Gaps]:
     """Return, for each row and gap, the start cells of rows whose parts after the ellipses match.
 
-    The part before the first ellipsis is not tested. A gap is a pair of numbers of skipped cells,
-    see `Size.skips`. Also return those start cells for which the parts after the ellipses would
-    change something.
+    The second result has only the start cells for which these parts would change something. The
+    part before the first ellipsis is not tested. A gap is an index into `Size.skips`: a pair of
+    numbers of skipped cells.
     """
     assert tests.middle is not None and tests.middle_changes is not None
     first, second = p.size.skips.T
@@ -68,10 +68,10 @@ def targets(
 ) -> tuple[tuple[Array, Array, Array], Int32[Array, "rows one"]]:
     """Return (offset, used, pattern), each (rows, middle), of the cells between two ellipses.
 
-    `offset` is the cell's distance from the start of its row, `used` is False for padding, and
-    `pattern` is the index of the cell's pattern. Also return the offset of the first cell after the
-    last ellipsis of each row. `gap` has for each row an index into `Size.skips`, the numbers of
-    cells that the ellipses skip.
+    `offset` is the distance of the cell from the start of its match, `used` is False for padding,
+    and `pattern` is the index of the cell's pattern. The second result is, for each row, the offset
+    of the first cell after the last ellipsis. `gap` has one index into `Size.skips` per row: the
+    numbers of cells that the ellipses skip.
     """
     tables = p.tables
     length, between = tables.length[rule][:, None], tables.middle_length[rule][:, None]

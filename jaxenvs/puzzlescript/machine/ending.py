@@ -10,11 +10,11 @@ from .state import DONE, ENDS, RULES, Program, Turn, next_turn
 
 
 def step(p: Program, turn: Turn, found: Literals) -> Turn:
-    """Carry out the queued commands of rules, check win conditions, and start the next turn if any.
+    """End a turn: carry out queued commands, check win conditions, and start the next turn if any.
 
-    If rules draw random numbers, an `again` turn is first played as a trial, as in PuzzleScript's
-    engine. The trial uses up random numbers and decides whether the `again` turn takes place; its
-    board is discarded.
+    If the rules draw random numbers, PuzzleScript's engine first plays an `again` turn as a trial.
+    The trial decides whether the `again` turn takes place. Its board is discarded, but the random
+    numbers that it draws are used up.
     """
     queue, board = turn.commands, turn.board
     is_real = ~turn.is_trial
@@ -25,8 +25,8 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
     objects = jnp.where(restarted, board.start, objects)
     queue = jnp.where(restarted, 0, queue)
     modified = (objects != turn.before).any()
-    # A restart is followed by a turn without input if the game has `run_rules_on_level_start`,
-    # otherwise only by a check of the win conditions.
+    # After a restart, the game plays a turn without input if it has `run_rules_on_level_start`.
+    # Otherwise, only the win conditions are checked.
     restarts = restarted & p.tables.at_start.all
     checks = restarted & ~restarts
     holds = wins(p, found)
@@ -53,17 +53,19 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
         agains=turn.agains + again.astype(jnp.int32),
         phase=jnp.where(more, RULES, DONE).astype(jnp.int32),
     )
-    # `found` describes the board before the restart. If only win conditions are to be checked, the
-    # next micro-step therefore runs this phase again, on the restarted board and without commands.
+    # `found` describes the board before the restart, so it cannot show a win on the restarted
+    # board. If only the win conditions are to be checked, the next micro-step therefore repeats
+    # this phase on the restarted board, without commands.
     ends_again = jnp.where(checks, ENDS, following.phase).astype(jnp.int32)
     return following._replace(phase=ends_again)
 
 
 def _no_player_moved(p: Program, turn: Turn) -> Bool[Array, ""]:
-    """Return whether the turn has an input, and every player is still in its cell.
+    """Return whether the turn has an input and no player has left its cell.
 
-    A player is still in its cell if the cell has any object that the name PLAYER means. One object
-    is enough, even if PLAYER is an aggregate, a name for several objects in the same cell.
+    A player has left its cell if the cell has none of the objects that the name PLAYER means. One
+    remaining object is enough to stay, even if PLAYER is an aggregate (several objects in one
+    cell).
     """
     mine = jnp.where(p.tables.movers.all[:, None, None], turn.objects, jnp.uint32(0))
     players = planes.union(mine, 0)
@@ -88,7 +90,10 @@ def wins(p: Program, found: Literals) -> Bool[Array, ""]:
 
 
 def missing(p: Program, found: Literals) -> Int32[Array, ""]:
-    """Return the number of cells with X but not Y; the maximum over conditions `all X on Y`."""
+    """Return the number of cells with X but not Y, for a win condition `all X on Y`.
+
+    For several conditions, return the maximum.
+    """
     x, y = _conditions(p, found)
     lacks = jax.lax.population_count(x & ~y).astype(jnp.int32).sum(axis=(-2, -1), dtype=jnp.int32)
     return jnp.where(p.tables.win_kind.all == 0, lacks, 0).max()

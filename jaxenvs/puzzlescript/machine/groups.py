@@ -1,10 +1,12 @@
 """The rules of a turn: a micro-step tests several rules, and applies the first that has an effect.
 
-The result is that of PuzzleScript's engine, which executes rules one by one, because a rule without
-effect changes nothing. A group of rules is repeated until a pass over it changes nothing. A loop
-(from `startloop` to `endloop`) is repeated if something changed. A tuple is one match for each row
-(pair of brackets) of a rule. A random group draws one tuple from the tuples of all its rules, and
-applies the tuple's rule to it.
+PuzzleScript's engine executes rules one by one. The results are equal, because a rule without
+effect changes nothing.
+
+A group of rules is repeated until a pass over it changes nothing. A loop (the groups from
+`startloop` to `endloop`) is repeated if any of its groups changed something. A tuple is one match
+for each row (pair of brackets) of a rule. A random group draws one of the tuples of all its rules,
+and applies only this tuple.
 """
 
 from typing import NamedTuple
@@ -27,7 +29,8 @@ class Next(NamedTuple):
     """Result of testing the next rules: the first of them that has an effect."""
 
     rule: Int32[Array, ""]  # index of the rule to apply or, in a random group, of the next rule
-    is_found: Bool[Array, ""]  # whether a tested rule has an effect
+    # Whether a tested rule has an effect, or a rule still has matches to apply.
+    is_found: Bool[Array, ""]
     found: UInt32[Array, "rows gaps side words"]  # matches of the rule, see `matches.of_rule`
     # The matches in `found` that would change something.
     changing: UInt32[Array, "rows gaps side words"]
@@ -37,9 +40,9 @@ class Next(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The matches of a rule that a micro-step applies, if the rule is not in a random group."""
+    """The matches that a micro-step applies, of a rule outside of random groups."""
 
-    # The next tuple (a match of each row of the rule), if the rule is not `Tables.simple`.
+    # If the rule is not `Tables.simple`: the next tuple (one match for each row of the rule).
     at: Place
     is_found: Bool[Array, ""]  # whether the rule has a next tuple
     # If the rule is `Tables.simple`: start cells of the matches that this micro-step applies.
@@ -57,7 +60,7 @@ class Scan(NamedTuple):
     The tuples of a group are numbered rule by rule.
     """
 
-    before: Int32[Array, ""]  # number of tuples of the group's earlier rules
+    before: Int32[Array, ""]  # number of tuples of those rules of the group that precede this rule
     total: Int32[Array, ""]  # `before` plus the number of tuples of this rule
     at: Place  # the tuple with the number `Turn.target`, if it belongs to this rule
     is_hit: Bool[Array, ""]  # whether the tuple with the number `Turn.target` belongs to this rule
@@ -66,8 +69,8 @@ class Scan(NamedTuple):
 def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> tuple[Turn, Bool[Array, ""]]:
     """Test the next rules together, and apply the first of them that has an effect.
 
-    If none of them has an effect, the next micro-step continues with the rules after them. In a
-    phase without rules, return the turn unchanged. Also return whether a rule was applied.
+    If none has an effect, the next micro-step continues after the tested rules. In a phase without
+    rules, the turn is returned unchanged. The second result is whether a rule was applied.
     """
     in_rules = (turn.phase == RULES) | (turn.phase == LATE)
     end = jnp.where(turn.phase == RULES, p.tables.late.all, p.tables.end.all)
@@ -134,12 +137,12 @@ def _next(p: Program, turn: Turn, found: Literals, end: Int32[Array, ""]) -> Nex
 def _window(
     p: Program, turn: Turn, window: Int32[Array, " w"], end: Int32[Array, ""]
 ) -> tuple[Bool[Array, " w"], Bool[Array, ""]]:
-    """Return which of the next rules can be tested together, and whether a repetition may follow.
+    """Return which of the next rules are tested together, and whether a repetition may follow.
 
-    `window` has the indices of the next rules. The rules that can be tested together are the first
-    ones, up to and including a rule that ends a group or loop to be repeated. They also stop before
-    index `end` and before a random group. If the first rule is in a random group, it is tested
-    alone.
+    `window` has the indices of the next rules. Rules are tested up to the first rule that ends a
+    group or loop to be repeated, and only before index `end`. A rule of a random group is tested
+    alone. The second result is whether the tested rules include the end of a group or loop to be
+    repeated.
     """
     tables = p.tables
     repeats = (tables.first[window] == tables.first[turn.rule]) & turn.changed
@@ -155,11 +158,11 @@ def _window(
 
 
 def _go_on(p: Program, turn: Turn, last: Int32[Array, ""], barrier: Bool[Array, ""]) -> Turn:
-    """Go on to the rule after `last`, or to the first rule of the group or loop that is repeated.
+    """Go on to the rule after `last`, or back to the start of the group or loop to be repeated.
 
-    A group or loop that ends with `last` is repeated if `barrier` is True, something has changed,
-    and the maximum number of repetitions is not reached. If a loop reaches its maximum, all
-    remaining rules are skipped.
+    The group or loop that ends with `last` is repeated if `barrier` is True, something has changed,
+    and it has not reached its maximum number of repetitions. After a loop's maximum, all remaining
+    rules are skipped.
     """
     tables = p.tables
     at = jnp.minimum(last, p.size.rules - 1)
@@ -180,10 +183,11 @@ def _go_on(p: Program, turn: Turn, last: Int32[Array, ""], barrier: Bool[Array, 
 
 
 def queued(queue: UInt8[Array, ""], added: UInt8[Array, "*w"]) -> UInt8[Array, "*w"]:
-    """Return the queued commands after a rule's commands are added, as bits of `sizes.COMMANDS`.
+    """Return the bits (see `sizes.COMMANDS`) of the queued commands after adding a rule's commands.
 
-    `cancel` and `restart` remove earlier commands. After `cancel`, later rules add nothing. After
-    `restart`, only a rule with `cancel` adds commands.
+    Adding `cancel` or `restart` removes the commands that were queued before. A queue with `cancel`
+    accepts no more commands. A queue with `restart` accepts only the commands of a rule that has
+    `cancel`.
     """
     closed = queue & sizes.CANCEL > 0
     closed |= (queue & sizes.RESTART > 0) & (added & sizes.CANCEL == 0)
@@ -194,9 +198,9 @@ def queued(queue: UInt8[Array, ""], added: UInt8[Array, "*w"]) -> UInt8[Array, "
 def _choice(p: Program, turn: Turn, chosen: Next) -> Choice:
     """Choose the matches of a rule that this micro-step applies.
 
-    For a rule with one row (pair of brackets), no ellipsis and no random numbers, choose all
-    matches that no earlier match overlaps. For any other rule, choose the next tuple (one match for
-    each row) that still matches and has an effect.
+    If the rule is `Tables.simple` (one row, no ellipsis, no random numbers), choose all matches
+    that no earlier match overlaps. Otherwise, choose the next tuple (one match for each row) that
+    still matches and has an effect.
     """
     tables, rule, found = p.tables, chosen.rule, chosen.found
     waiting = jnp.where(turn.applying, turn.waiting, found)
@@ -207,7 +211,8 @@ def _choice(p: Program, turn: Turn, chosen: Next) -> Choice:
     starts, left = replacements.at_once(p, waiting[0, 0], found[0, 0], rule)
     starts = jnp.where(simple & ~is_idle, starts, jnp.uint32(0))
     counts = able & chosen.changing
-    if p.size.draws:  # a draw may change something in any match
+    # A random draw can change something even in a match for which `chosen.changing` is not set.
+    if p.size.draws:
         counts = jnp.where(tables.draws[rule], able, counts)
     counts = jnp.where((tables.length[rule] > 0)[:, None, None, None], counts, jnp.uint32(0))
     vertical = matches.is_vertical(p, rule)
@@ -283,11 +288,11 @@ def _random_group(
     altered: Bool[Array, ""],
     draw: Draw,
 ) -> Turn:
-    """Advance a random group by one micro-step, which handles the tuples of one rule.
+    """Advance a random group by one micro-step, which handles one rule of the group.
 
-    A tuple is one match for each row of a rule. The group takes two passes over its rules. The
-    first pass counts the tuples of all rules and draws one of them. The second pass finds the rule
-    of the drawn tuple and applies it.
+    A random group draws one of the tuples of all its rules; a tuple is one match for each row of a
+    rule. The first pass over the rules counts their tuples and draws a tuple's number. The second
+    pass finds the rule that has this tuple, and applies it.
     """
     tables = p.tables
     after = turn._replace(counted=scan.total, rule=turn.rule + 1)
@@ -301,8 +306,9 @@ def _random_group(
     )
     none = _left(p, turn._replace(counted=jnp.int32(-1)), jnp.bool_(False))
     counting = select(tables.last[rule], select(scan.total > 0, chosen, none), after)
-    # Second pass: look for the rule of the drawn tuple. If it is `rule`, the caller has applied it
-    # in this micro-step, and the group is over. Otherwise, go on to the next rule of the group.
+    # Second pass: find the rule of the drawn tuple. If the rule is `rule`, the caller has already
+    # applied it in this micro-step, and the group is done. Otherwise, go on to the group's next
+    # rule.
     applied = turn._replace(
         commands=queued(turn.commands, tables.commands[rule]),
         counted=jnp.int32(-1),
@@ -315,8 +321,8 @@ def _random_group(
 def _left(p: Program, turn: Turn, altered: Bool[Array, ""]) -> Turn:
     """Go on after a random group: to the next group, or to the start of a loop that ends here.
 
-    A random group itself is never repeated. `turn.rule` is the index of any rule of the group, and
-    `altered` is whether the group changed a cell.
+    The random group itself is not repeated. `turn.rule` is the index of any of its rules, and
+    `altered` is whether it changed a cell.
     """
     tables = p.tables
     last = tables.final[jnp.minimum(turn.rule, p.size.rules - 1)]

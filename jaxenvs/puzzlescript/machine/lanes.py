@@ -1,9 +1,9 @@
 """Batches of turns: on a CPU, play a few environments at a time, grouped by game.
 
-A batched `while_loop` repeats its body for all environments until the last one is done. On a CPU,
-every repetition takes time for every environment, even for those that are done. If small groups are
-played one after another, a long turn takes this time only for its own group. On a GPU, the whole
-batch is played together, because small kernels would leave the GPU idle.
+A batched `while_loop` repeats its body for the whole batch until the last environment is done. On a
+CPU, each repetition costs time for every environment of the batch, including those that are done.
+Small groups therefore limit the cost of a long turn to its own group. On a GPU, the whole batch is
+played together, because small groups would leave the GPU idle.
 """
 
 import functools
@@ -21,10 +21,10 @@ GROUP = 16  # number of environments that a CPU plays together
 
 
 def batched(play: Play) -> Play:
-    """Return `play` with a rule for `vmap`: a CPU plays a batch in small groups, sorted by game.
+    """Return `play` with a custom `vmap` rule: a CPU plays a batch in small groups, sorted by game.
 
-    `draw` must be a `jax.tree_util.Partial`, so that its arrays are arguments, which can differ
-    between environments. Raises `ValueError` if the tables have a batch axis.
+    The argument `draw` of `play` must be a `jax.tree_util.Partial`. Its arrays are then arguments,
+    so each environment can have its own. Raises `ValueError` if the tables have a batch axis.
     """
 
     @jax.custom_batching.custom_vmap
@@ -64,7 +64,7 @@ def _check_tables(has_axis: Any) -> None:
 
 
 def _full(axis_size: int, has_axis: Any, args: Any) -> Any:
-    """Return the arguments, with those that lack a batch axis broadcast along a new first axis."""
+    """Return the arguments with a batch axis; an argument without this axis is broadcast."""
     return jax.tree.map(
         lambda has, leaf: leaf if has else jnp.broadcast_to(leaf, (axis_size, *jnp.shape(leaf))),
         tuple(has_axis),

@@ -1,9 +1,8 @@
-"""Matches of rules: tests of patterns on bit planes, and the matches in the engine's order.
+"""Matches of rules: test patterns on bit planes, and list the matches in the engine's order.
 
 A pattern is the condition of a rule on one cell. A row is the list of patterns in one pair of
-brackets. A match of a row consists of the cell at which the row starts, and the gap: the number of
-cells that the row's ellipsis skips. A tuple has one match for each row of a rule; the rule is
-applied to every tuple in turn.
+brackets. A match of a row is its start cell and its gap, the number of cells that the ellipsis
+skips. A tuple is one match for each row of a rule. A rule is applied to its tuples one by one.
 """
 
 from typing import NamedTuple
@@ -23,12 +22,12 @@ Literals = UInt32[Array, "literals side words"]  # result of `literals`
 
 
 class Tested(NamedTuple):
-    """Start cells of the matches of each row (pair of brackets) of rules, as bit planes.
+    """Start cells of the matches of rows (pairs of brackets), as bit planes.
 
-    A row is tested in parts. `head` is the part before the first ellipsis, or the whole row if it
-    has none; `tail` is the part after the last ellipsis. `head_changes` and `tail_changes` contain
-    only the matches that would change something. The leading axes are the rules, unless it is a
-    single rule, and their rows.
+    A row is tested in parts. `head` is for the part before the first ellipsis, or the whole row if
+    it has none. `tail` is for the part after the last ellipsis. `head_changes` and `tail_changes`
+    have only the matches that would change something. The array's first axis is the rows of one
+    rule, or the first two axes are rules and their rows.
     """
 
     head: UInt32[Array, "*rules rows side words"]
@@ -48,7 +47,8 @@ def level_cells(p: Program, board: Board) -> UInt32[Array, "side words"]:
 def literals(p: Program, turn: Turn) -> Literals:
     """Return, for each positive literal, the plane of the cells in which it holds, see `Tables`.
 
-    The plane of literal i has index i. Literals start at 1, and index 0 has all cells of the level.
+    The plane of literal i has index i. No literal has the index 0; this plane has all cells of the
+    level.
     """
     inside = level_cells(p, turn.board)[None]
     parts = [turn.objects, turn.moves]
@@ -75,16 +75,16 @@ def unions(sets: UInt32[Array, "sets plane_words"], base: Array) -> UInt32[Array
 
 PART = 4  # number of planes in a part, see `unions_by_parts`
 # A GPU uses `unions_by_parts` if the number of sets times the number of planes is at least `MANY`.
-# In size `medium`, `unions_by_parts` takes a third of the time of `unions`; in size `small`, it
-# takes longer (compiled for an H200, by the cost model).
+# By the cost model for an H200, `unions_by_parts` takes a third of the time of `unions` in size
+# `medium`, but more time than `unions` in size `small`.
 MANY = 8192
 
 
 def unions_by_parts(sets: UInt32[Array, "sets plane_words"], base: Array) -> UInt32[Array, "..."]:
-    """Return the same result as `unions`, faster if there are many sets.
+    """Return the result of `unions`, computed faster for many sets.
 
-    The planes are divided into parts of four planes. For each part, the unions of all 16 subsets of
-    its planes are computed once. The union of a set is then the union of one such subset per part.
+    Divide the planes into parts of four planes, and compute the unions of the 16 subsets of each
+    part once. The union of a set is then the union of one subset per part.
     """
     count = -(-len(base) // PART)
     padded = jnp.pad(base, [(0, count * PART - len(base)), (0, 0), (0, 0)])
@@ -143,9 +143,9 @@ def _segment(
 ) -> tuple[Array, Array]:
     """Return the cells at which a match of the sequence `patterns` starts.
 
-    The cells of a match follow each other in `direction`, and each cell meets one pattern. Only the
-    first `length` patterns are used. Also return the start cells of those matches in which the rule
-    would change a cell.
+    In a match, successive cells in `direction` meet the first `length` patterns, one cell per
+    pattern. The second result has only the start cells of matches in which the rule would change a
+    cell.
     """
     match = matching(p, found, patterns)
     change = _changing(p, found, patterns) & match
@@ -161,9 +161,9 @@ def _segment(
 def row_results(
     p: Program, tests: Tested, rules: Int32[Array, " w"]
 ) -> tuple[Bool[Array, "w rows"], Bool[Array, "w rows"]]:
-    """Return for each row of each rule whether it has a match.
+    """Return whether each row of each rule has a match.
 
-    The second result says whether at least one of these matches would change something.
+    The second result is whether the row has a match that would change something.
     """
     head, changes = tests.head, tests.head_changes
     length = p.tables.length[rules]
@@ -183,18 +183,18 @@ def row_results(
 
 
 def _starts(p: Program, tail: Array, direction: Array, length: Array, most: int) -> Array:
-    """Return the cells at which a part of a row can start so that the rest of the row fits.
+    """Return the cells at which a part of a row can start so that the rest of the row can follow.
 
-    `tail` has the cells at which the rest can start. The part itself, which is not tested, has
-    `length` cells, at most `most`. The ellipsis between the part and the rest skips any number of
-    cells.
+    `tail` has the cells at which the rest matches. The part has `length` cells, at most `most`; its
+    own patterns are not tested. The ellipsis after it skips any number of cells.
     """
     by = 1
     while by < p.size.side:
         tail |= planes.back(tail, direction, by)
         by *= 2
     starts = tail
-    for c in range(1, most + 1):  # move back by the `length` cells before the ellipsis
+    # The rest of the row starts after the part's cells: move its start cells back by `length`.
+    for c in range(1, most + 1):
         at = (length == c)[..., None, None]
         starts = jnp.where(at, planes.back(tail, direction, c), starts)
     return starts
@@ -208,10 +208,10 @@ def is_vertical(p: Program, rule: Array) -> Bool[Array, ""]:
 def of_rule(
     p: Program, tests: Tested, rule: Int32[Array, ""]
 ) -> tuple[UInt32[Array, "rows gaps side words"], UInt32[Array, "rows gaps side words"]]:
-    """Return where each row of a rule matches, and where a match would change something.
+    """Return the start cells of the matches of each row of a rule, one plane for each gap.
 
-    Each result has one plane for each gap, the number of cells that an ellipsis skips (see
-    `Place`). The plane contains the cells at which the matches with this gap start.
+    A gap is the number of cells that an ellipsis skips (see `Place`). The second result has only
+    the matches that would change something.
     """
     size, length = p.size, p.tables.length[rule]
     found, change = tests.head[:, None], tests.head_changes[:, None]
@@ -229,8 +229,8 @@ def of_rule(
         alone = [jnp.where(no_gap, part, jnp.uint32(0)) for part in (found, change)]
         change = jnp.where(has_tail, change & tail | found & tail_change, alone[1])
         found = jnp.where(has_tail, found & tail, alone[0])
-    # A tuple has a match for every row of the arrays. Each row that the rule lacks therefore gets
-    # one match, which has no effect.
+    # The arrays may have more rows than the rule, but a tuple needs a match for every row of the
+    # arrays. Each surplus row therefore gets one match, which changes nothing.
     absent = (length == 0)[:, None, None, None]
     only = planes.cell(jnp.int32(0), jnp.int32(0), size.side, size.words)
     only = jnp.where((planes.index(size.gaps) == 0)[:, None, None], only, jnp.uint32(0))
@@ -241,7 +241,7 @@ NOWHERE = -1  # value of `Place.gap` for an imaginary place that comes before al
 
 
 def has(found: UInt32[Array, "rows gaps side words"], at: Place) -> Bool[Array, " rows"]:
-    """Return, for each row of a rule, whether `found` contains the row's match in `at`."""
+    """Return, for each row of a rule, whether the match `at` of the row is in `found`."""
     words = found[planes.index(len(found)), at.gap.clip(0), at.y, at.x // WORD]
     return (words >> (at.x % WORD).astype(jnp.uint32) & 1) != 0
 
@@ -270,12 +270,11 @@ def first(
 def later(
     p: Program, at: Place, vertical: Bool[Array, ""]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return, for each row of a rule, all places that come after the row's place in `at`.
+    """Return, for each row of a rule, all places after the row's place in `at`.
 
-    A row is a pair of brackets. A place is a cell with a gap: a match of the row could start at the
-    cell, and its ellipsis would skip the gap's number of cells. The result also has places where
-    the row does not match. Places are ordered line by line, or column by column if `vertical`, and
-    then by gap. If the gap of `at` is `NOWHERE`, the result has all places.
+    A place is a start cell and a gap (number of cells that an ellipsis skips); the row need not
+    match there. Places are ordered line by line, or column by column if `vertical`, and then by
+    gap. If the gap of `at` is `NOWHERE`, return all places.
     """
     size = p.size
     x, y, gap = (each[:, None, None, None] for each in at)
@@ -299,10 +298,10 @@ def next_tuple(
 ) -> tuple[Bool[Array, ""], Place]:
     """Return whether a suitable tuple follows the tuple `pointer`, and the first such tuple.
 
-    A tuple has one match for each row of the rule. It is suitable if every match is in `able`
-    (matches that still hold) and at least one is in `counts` (matches that would change something).
-    In the order of tuples, the match of row 0 varies fastest. A `pointer` with the gap `NOWHERE`
-    comes before all tuples.
+    A tuple has one match for each row of the rule. A suitable tuple has only matches in `able`
+    (they still hold), and at least one match in `counts` (it would change something). In the order
+    of tuples, the match of row 0 varies fastest. A `pointer` with the gap `NOWHERE` precedes all
+    tuples.
     """
     rows, after = p.size.rows, later(p, pointer, vertical)
     # For each row, four candidates for its match in the next tuple: the first match in `able`, the
@@ -311,15 +310,16 @@ def next_tuple(
     exists, place = first(jnp.concatenate([both, both & after[:, None]], 1), vertical)
     counted = jnp.stack([has(counts, Place(*(each[:, i] for each in place))) for i in range(4)], 1)
     fresh, end = pointer.gap[0] == NOWHERE, jnp.zeros(1, jnp.bool_)
-    # For each row: whether a row with a lower index has a match in `counts`, and whether all rows
-    # with lower indices have a match in `able`.
+    # `lower[row]`: whether a row before `row` has a match in `counts`. `whole[row]`: whether every
+    # row before `row` has a match in `able`.
     lower = planes.rank(jnp.concatenate([exists[:, 1], end])) > 0
     whole = planes.rank(jnp.concatenate([~exists[:, 0], end])) == 0
     able_at, counts_at = has(able, pointer), has(counts, pointer)
     is_found, best = jnp.bool_(False), pointer
-    # A tuple after `pointer` keeps the matches of `pointer` in the rows after `turned`, has a later
-    # match in row `turned`, and has any matches in the rows before. The lowest possible `turned`
-    # gives the next tuple. If `pointer` is at NOWHERE, `turned` is `rows`: no match is kept.
+    # Construct the first suitable tuple after `pointer`: rows after `turned` keep their matches,
+    # row `turned` takes a later match, and the rows before it take any match. The lowest possible
+    # `turned` gives the next tuple. If `pointer` is at NOWHERE, `turned` is `rows`: no row keeps
+    # its match.
     for turned in range(rows, -1, -1):
         done = counts_at[turned + 1 :].any() if turned < rows else jnp.bool_(False)
         fine = whole[turned] & (fresh & lower[rows] if turned == rows else ~fresh)

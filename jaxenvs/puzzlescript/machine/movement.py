@@ -59,8 +59,8 @@ def step(p: Program, turn: Turn) -> tuple[Turn, Bool[Array, ""]]:
 def _wants(turn: Turn) -> UInt32[Array, "layers four side words"]:
     """Return, by layer and direction, the cells with a movement in this direction alone.
 
-    The directions are right, down, left and up. Cells with several movements on the layer, or with
-    the movement `action`, are left out, because their objects do not move.
+    The directions are right, down, left and up. Objects do not move if they have several movements
+    or the movement `action`, so their cells are omitted.
     """
     wants = turn.moves[:, jnp.array(BY_DIRECTION)]
     right, down, left, up = (wants[:, d] for d in range(4))

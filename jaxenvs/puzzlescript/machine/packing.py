@@ -15,7 +15,8 @@ from .sizes import COMMANDS, DIRECTIONS, FIRST, KINDS, OTHER, TRUE, WORD, Size, 
 class Packer:
     """Converts a game's rules to arrays, see `tables`.
 
-    Assigns an index to each pattern (cell of a rule) and to each set of bit planes, see `Tables`.
+    Numbers the patterns (cells of rules) and the sets of bit planes that the arrays refer to, see
+    `Tables`.
     """
 
     def __init__(self, game: Game) -> None:
@@ -39,7 +40,7 @@ class Packer:
         self.literals = {each: self._literals(each) for each in self.patterns}
 
     def _check(self) -> None:
-        """Raise `GameError` for errors that only PuzzleScript's engine tolerates."""
+        """Raise `GameError` for two errors that only PuzzleScript's engine tolerates."""
         for group in (*self.game.main.rules, *self.game.late.rules):
             for rule in group:
                 if any(row.count(None) > 2 for row in rule.rows):
@@ -84,7 +85,7 @@ class Packer:
         return objects | movements << self.objects
 
     def _records(self, layer: int) -> int:
-        """Return the mask of the bit planes of `Rigid.records` that belong to a layer."""
+        """Return the mask of the bit planes that store a layer's records (see `Rigid.records`)."""
         first = self.objects + BITS * self.game.layers + self.group_bits * layer
         return (1 << self.group_bits) - 1 << first
 
@@ -101,11 +102,11 @@ class Packer:
         return 1, self.masks.setdefault(planes, len(self.masks))
 
     def _literals(self, pattern: Pattern) -> tuple[list, list]:
-        """Return the literals of a pattern for `Tables.test` and `Tables.change`.
+        """Return the literals of a pattern for `Tables.test` and for `Tables.change`.
 
-        Each literal is a pair (reference, sign). The reference names a union of planes, see `_set`.
-        The sign is 1 if the literal holds in the cells of this union, -1 if it holds in all other
-        cells. None stands for a literal that holds in every cell.
+        A literal is a pair (reference, sign). The reference names a union of planes, see `_set`.
+        The literal holds in the cells of the union if the sign is 1, and in all other cells if it
+        is -1. The literal None holds in every cell.
         """
         present = [(0, plane) for plane in bits(self.planes(pattern.op, pattern.mp))]
         test = [(each, 1) for each in present]
@@ -190,9 +191,9 @@ def split(row: tuple[Pattern | None, ...]) -> tuple[tuple[Pattern, ...], ...]:
 def recorded(pattern: Pattern) -> list[int]:
     """Return the collision layers for which the replacement of `pattern` records a rigid group.
 
-    A pattern is a cell of a rule. If the rule is rigid, its replacement records the number of the
-    rule's rigid group in the cell, once for each layer whose movements it replaces (see
-    `rigid.py`). The result is empty for a pattern of a rule that is not rigid.
+    A pattern is a cell of a rule. The replacement of a rigid rule records the number of the rule's
+    rigid group on each layer whose movements it replaces (see `rigid.py`). For a rule that is not
+    rigid, the result is empty.
     """
     new = pattern.replacement
     return [each // BITS for each in bits(new.ml)[::BITS]] if new and pattern.rigid else []
@@ -230,7 +231,7 @@ class _Filled:
     def _words(self, mask: int, count: int) -> np.ndarray:
         """Convert a mask of the game's bit planes to uint32 words for tables of this size.
 
-        `count` is the number of planes that the words have room for.
+        The words have one bit for each of `count` planes.
         """
         found = 0
         for plane in bits(mask):

@@ -76,9 +76,9 @@ def back_by(
     by: Int32[Array, "rows gaps"],
     end: int,
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return each row's plane, moved against `direction` by each of the row's numbers in `by`.
+    """Return, for each row and gap, the row's plane moved by `by` cells against `direction`.
 
-    The numbers are cells, and all of them are below `end`.
+    All entries of `by` are below `end`.
     """
     direction = jnp.broadcast_to(direction, (len(plane),))
     each = jnp.stack([back(plane, direction, number) for number in range(end)])

@@ -23,7 +23,8 @@ def replaced(
     """Replace objects and movements as the right side of a rule says, one pattern after another.
 
     A pattern is a cell of the rule, and `where` has the cells of the level in which each pattern is
-    replaced. Also return whether a cell changed; this flag has no meaning if `size.draws` is False.
+    replaced. The second result is whether a cell changed; it is meaningless if `size.draws` is
+    False.
     """
     size = p.size
     clear = planes.flags(p.tables.clear[patterns], size.planes)
@@ -57,8 +58,9 @@ def _random(
     """Draw the objects for `random` and the directions for `randomdir` in a rule's cells.
 
     A pattern is a cell of the rule, and `where` has at most one cell of the level for each pattern.
-    Returns two arrays of flags: the planes of objects and movements that each pattern clears, and
-    those that it sets. Also returns the updated `drawn`, the number of random numbers used so far.
+    Returns (clear, set, drawn). `clear` and `set` are masks of the planes that each pattern clears
+    and sets; the planes are those of objects, then movements. `drawn` is the updated number of
+    random numbers used so far.
     """
     size, layers = p.size, p.tables.layer.all
     choices = planes.flags(p.tables.chosen[patterns], size.objects)
@@ -86,12 +88,11 @@ def at_once(
     able: UInt32[Array, "side words"],
     rule: Int32[Array, ""],
 ) -> tuple[UInt32[Array, "side words"], UInt32[Array, "side words"]]:
-    """Divide the matches of a rule with one row into those to apply now and those that wait.
+    """Return (now, wait): the matches of a one-row rule to apply now, and those that must wait.
 
-    All arguments and results have the start cells of matches. `waiting` has the matches that were
-    found earlier and not yet applied. A match has to wait if an earlier match in `waiting` overlaps
-    it. Any other match is applied now if it still holds, which means that it is in `able`; if not,
-    it is dropped.
+    A plane has the start cells of matches. `waiting` has the matches that were found earlier and
+    are not yet applied. A match in `waiting` has to wait if an earlier one overlaps it. Otherwise,
+    it is applied now if it is in `able` (it still holds), and dropped if not.
     """
     axis = p.tables.direction[rule] % 2  # RIGHT or DOWN: the direction in which matches are ordered
     blocked = jnp.zeros_like(waiting)
@@ -110,9 +111,9 @@ def targets(
 ) -> tuple[Int32[Array, " n"], UInt32[Array, "n side words"]]:
     """Return the patterns of a rule, and the plane of the cells in which to replace each pattern.
 
-    A pattern is a cell of the rule. The planes contain the cells of two sets of matches: the
-    matches `at`, one for each row of the rule, if `is_found` is True; and the matches of row 0 that
-    start at a cell of `starts`.
+    A pattern is a cell of the rule. The planes have the cells of the matches of row 0 that start at
+    a cell of `starts`. If `is_found` is True, they also have the cells of the matches `at`, one for
+    each row of the rule.
     """
     size, tables = p.size, p.tables
     x, y, gap = at

@@ -1,10 +1,11 @@
 """Rigid rules: if a movement of a rigid rule is blocked, the turn restarts without its group.
 
-The replacement of a rigid rule records the number of its rigid group in the cell, on each layer
-whose movements it replaces. It does so only if at least one of these layers has no record in the
-cell; then the replacement counts as a change. On a layer that already has a record, the record
-becomes the bitwise or of both numbers, as in PuzzleScript's engine. The result may be the number of
-another group, or a number that no group has.
+To find the group of a blocked movement, the replacement of a rigid rule records the number of its
+rigid group in the cell, on each layer whose movements it replaces. It does so only if at least one
+of these layers has no record in the cell; then the replacement counts as a change.
+
+On a layer that already has a record, the new record is the bitwise or of both numbers, as in
+PuzzleScript's engine. It may equal the number of another group, or of no group.
 """
 
 import jax.numpy as jnp
@@ -26,8 +27,8 @@ def recorded(
 ) -> tuple[Turn, Bool[Array, ""]]:
     """Record the number of a rule's rigid group in the cells in which the rule replaces something.
 
-    A pattern is a cell of a rule, and `where` has the cells of the level in which its replacement
-    is made. Also return whether a record is new.
+    A pattern is a cell of the rule, and `where` has the cells of the level in which each pattern is
+    replaced. The second result is whether a record is new.
     """
     assert turn.rigid
     groups = p.tables.recorded[patterns]
@@ -44,9 +45,9 @@ def recorded(
 def resolved(p: Program, turn: Turn, after: Turn) -> Turn:
     """Return the start of the turn if a movement of a rigid group was blocked, else `after`.
 
-    `turn` is the turn when nothing can move any more, and `after` is the turn in its next phase. A
-    group with a blocked movement is banned: the repeated turn skips its rules. The commands that
-    rules have queued are discarded.
+    `turn` is the turn after the last movement, and `after` is the turn in its next phase. The group
+    of the blocked movement is banned: the repeated turn skips its rules. The commands that rules
+    have queued are discarded.
     """
     assert turn.rigid
     found = _blocked(p, turn)
@@ -67,9 +68,9 @@ def resolved(p: Program, turn: Turn, after: Turn) -> Turn:
 def _blocked(p: Program, turn: Turn) -> Bool[Array, " numbers"]:
     """Return, for the number of each rigid group, whether a movement of the group was blocked.
 
-    In each cell, only the lowest layer with a blocked movement counts. Entry 0 is True if a blocked
-    movement has a recorded number that no group has. The movement `action` never counts as blocked,
-    because the engine clears it earlier.
+    In each cell, only the lowest layer with a blocked movement counts. Entry 0 is True if the
+    number that is recorded for a blocked movement belongs to no group. The movement `action` never
+    counts as blocked, because the engine clears it earlier.
     """
     assert turn.rigid
     records = turn.rigid.records

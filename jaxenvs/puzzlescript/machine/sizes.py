@@ -9,8 +9,8 @@ from jaxtyping import Bool, Int8, Int16, Int32, UInt8, UInt32
 from ..tables import BITS
 
 WORD = 32  # number of bits of a word; a bit stands for a cell, a plane or an object
-# A literal is an integer that stands for a set of cells of the level; its negative stands for all
-# other cells of the level. See `Tables`.
+# A literal is an integer that stands for a set of cells (see `Tables`); -n stands for the cells of
+# the level that are not in the set of n.
 TRUE = 1  # literal for all cells of the level, so -TRUE stands for no cell
 # Literal for the cells of bit plane 0. The next bit planes have the next integers: 3, 4, ...
 FIRST = 2
@@ -28,7 +28,7 @@ KINDS = ("all", "some", "no")  # types of win conditions, by index in the tables
 
 
 class Size(NamedTuple):
-    """Static shape of the interpreter's arrays. Each number is the maximum that a game may have."""
+    """Static shape of the interpreter's arrays: the largest numbers that a game may need."""
 
     side: int  # number of cells on the longer side of a level
     objects: int  # number of objects
@@ -69,7 +69,7 @@ class Size(NamedTuple):
 
     @property
     def gaps(self) -> int:
-        """Number of values of `Place.gap`: the different numbers of cells that ellipses can skip.
+        """Number of different values of `Place.gap`, the number of cells that an ellipsis skips.
 
         If a row may have two ellipses, this is the number of pairs in `skips`.
         """
@@ -92,10 +92,10 @@ class Size(NamedTuple):
         return cls(*(max(values) for values in zip(*sizes, strict=True)))
 
     def extended(self, other: "Size") -> "Size":
-        """Return this size with the rare features of `other`: rigid groups and two ellipses.
+        """Return this size, with the rigid groups and the two ellipses (rare features) of `other`.
 
-        The number of rigid groups is rounded up to 1, 3, 7, ..., the largest number with the same
-        number of bits, so that games with similar numbers share a compiled program.
+        The number of rigid groups is rounded up to 2^n - 1, which needs no more bits. Games with
+        similar numbers of groups therefore share a compiled program.
         """
         return self._replace(rigid=(1 << other.group_bits) - 1, middle=other.middle)
 
@@ -104,10 +104,10 @@ class Size(NamedTuple):
         return all(mine >= theirs for mine, theirs in zip(self[:-1], other[:-1], strict=True))
 
 
-# Sizes that many games share: they hold 52, 76 and 95 % of a sample of 906 games by other authors.
-# `extended` adds rigid groups and two ellipses for games that have them (28 games of the sample).
-# These features enlarge the state of a turn: in size `small` from 13 kB to 15 kB for 1 to 7 rigid
-# groups, and to 28 kB for two ellipses.
+# Sizes that many games share. They hold 52, 76 and 95 % of a sample of 906 games by other authors.
+# In the 28 games of the sample that have rigid groups or two ellipses, `extended` enlarges the
+# size. The state of a turn in size `small` then grows from 13 kB to 15 kB for 1 to 7 rigid groups,
+# and to 28 kB for two ellipses.
 SIZES = {
     "small": Size(16, 32, 6, 128, 2, 4, 3, 6, 5, 64, 160, 3, True),
     "medium": Size(32, 64, 12, 512, 3, 6, 4, 8, 6, 160, 512, 4, True),
@@ -119,12 +119,14 @@ MOST = np.iinfo(np.int16).max  # largest number of rules or patterns that the ta
 class Tables(NamedTuple):
     """The rules and win conditions of a game as arrays of a `Size`.
 
-    A bit plane is a set of cells. Plane o has the cells of object o; plane objects + 5 l + m has
-    the cells with movement m on layer l. If the size has rigid groups, planes of `Rigid.records`
-    follow. A pattern is a cell of a rule: a condition and a replacement. A condition consists of
-    literals. A literal is an integer that stands for a set of cells: `TRUE` for all cells of the
-    level, FIRST + i for plane i, and FIRST + known + i for the union of planes `sets[i]`. A
-    negative literal stands for all other cells.
+    A bit plane is a set of cells. Plane o has the cells of object o. Plane objects + 5 l + m has
+    the cells with movement m on layer l. The planes of `Rigid.records` follow if the size has rigid
+    groups.
+
+    A pattern is a cell of a rule: a condition and a replacement. A condition is a list of literals.
+    A literal is an integer that stands for a set of cells: `TRUE` for all cells of the level, FIRST
+    + i for plane i, and FIRST + known + i for the union of the planes in `sets[i]`. A literal -n
+    stands for the cells of the level that are not in the set of n.
     """
 
     sets: UInt32[np.ndarray, "sets plane_words"]  # bit mask of the planes in each union

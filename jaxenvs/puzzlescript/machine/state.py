@@ -26,25 +26,25 @@ class Board(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A match of a row (pair of brackets) of a rule: first cell, and cells skipped by `...`.
+    """A match of a row (pair of brackets) of a rule: its start cell and its gap.
 
-    The row's first cell is in column `x` and line `y`.
+    The start cell is in column `x` and line `y`.
     """
 
     x: Int32[Array, "*batch"]
     y: Int32[Array, "*batch"]
-    # Number of cells that the ellipsis skips. If rows may have two ellipses, the index of a pair of
-    # such numbers in `Size.skips`.
+    # Number of cells that the ellipsis skips. If rows may have two ellipses, an index into
+    # `Size.skips`, a table of pairs of these numbers.
     gap: Int32[Array, "*batch"]
 
 
 class Rigid(NamedTuple):
     """State of rigid rules in a turn, see `rigid.py`; group numbers start at 1."""
 
-    # For each layer and cell: number of the rigid group whose rule set the movement of the cell's
-    # objects on this layer; 0: none. Each binary digit of the number is stored as a bit plane.
+    # For each layer and cell: number of the rigid group whose rule set the movement of the objects;
+    # 0: none. Each binary digit of the number is stored as a bit plane.
     records: UInt32[Array, "layers bits side words"]
-    # Movements at the start of the turn: those that the action gave to the player.
+    # Movements that the action gave to the player at the start of the turn.
     pushed: UInt32[Array, "layers five side words"]
     # For each group number: whether this turn skips the rules of the group.
     banned: Bool[Array, " numbers"]
@@ -59,8 +59,8 @@ class Turn(NamedTuple):
     before: UInt32[Array, "objects side words"]  # each object's cells at the turn's start
     # Cells with a player at the start of the turn; none in a turn without input.
     players: UInt32[Array, "side words"]
-    # The board before the action. Its `objects` do not change; the end of each turn updates `start`
-    # (if a command `checkpoint` was queued), `won` and `stuck`.
+    # The board before the action. Its `objects` stay unchanged. The end of each turn updates `won`
+    # and `stuck`, and also `start` if a rule has queued the command `checkpoint`.
     board: Board
     phase: Int32[Array, ""]  # RULES, MOVES, LATE, ENDS or DONE
     rule: Int32[Array, ""]  # index of the next rule, or of the rule that is being applied
@@ -72,30 +72,29 @@ class Turn(NamedTuple):
     # Commands of applied rules, which the end of the turn carries out, as bits of `sizes.COMMANDS`.
     commands: UInt8[Array, ""]
     applying: Bool[Array, ""]  # whether `rule` still has matches to apply
-    # Cells at which matches of `rule` started before any of them was applied. If the rule is simple
-    # (see `Tables.simple`), matches that have been applied or dropped are removed.
+    # Start cells of the matches that `rule` had before any of them was applied. If the rule is
+    # simple (see `Tables.simple`), a match is removed when it is applied or dropped.
     waiting: UInt32[Array, "rows gaps side words"]
     pointer: Place  # tuple (a match for each row) to which `rule` was applied last
     # For each layer: cells that an object has left since the movement of objects began.
     vacated: UInt32[Array, "layers side words"]
-    # If each micro-step moves the objects of one cell: index of the last such cell, counted column
-    # by column, or -1 at the start of a pass over the cells. -2: a micro-step moves the objects of
-    # all cells.
+    # Index of the last cell that moved its objects, counted column by column, if a micro-step
+    # handles one cell; -1 at the start of a pass over the cells; -2 if a micro-step handles all
+    # cells.
     place: Int32[Array, ""]
-    # Whether this is the turn at the start of a level, or a turn after a restart in that turn. Such
-    # a turn cannot win the level.
+    # Whether this is the turn that starts a level, or a turn after a `restart` in that turn. It
+    # cannot win the level.
     is_start: Bool[Array, ""]
-    # Whether the turn follows a command `restart`. Such a turn ignores the commands `restart` and
-    # `win`, but can still win by the win conditions.
+    # Whether the turn follows a command `restart`. It ignores the commands `restart` and `win`, but
+    # it can win by the win conditions.
     is_restart: Bool[Array, ""]
-    # Whether the turn is a trial without effect, which only decides if an `again` turn follows.
+    # Whether the turn is a trial, which only decides whether an `again` turn follows.
     is_trial: Bool[Array, ""]
     agains: Int32[Array, ""]  # number of `again` turns since the action
     drawn: Int32[Array, ""]  # number of random numbers used since the action
-    # Number of tuples of the rules before `rule` in the random group; -1: the turn is not in a
-    # random group, or has not counted the tuples of its first rule yet. A tuple has one match for
-    # each row (pair of brackets) of a rule. A random group draws one tuple from the tuples of all
-    # its rules, and applies the tuple's rule to it.
+    # Number of tuples of those rules of the random group that precede `rule`. It is -1 outside of a
+    # random group, and until the tuples of the group's first rule are counted. A tuple is one match
+    # for each row (pair of brackets) of a rule.
     counted: Int32[Array, ""]
     # Index of the drawn tuple among all tuples of the random group; -1: not drawn yet.
     target: Int32[Array, ""]
@@ -114,9 +113,9 @@ class Row:
     def __getitem__(self, index: Array) -> Array:
         """Return this game's entries at `index`, an index on the array's second axis.
 
-        The result for an index after the end is unspecified. The array's first two axes are joined
-        before indexing, because XLA would launch a separate kernel to combine a pair of indices
-        (game, entry).
+        An index after the end gives an unspecified result. The array's first two axes (game, entry)
+        are flattened before indexing, because XLA would launch a separate kernel to combine the two
+        indices.
         """
         games, count, *shape = self.table.shape
         joined = self.table.reshape(games * count, *shape)
@@ -135,10 +134,10 @@ def _wide(read: Array) -> Array:
 
 
 class Program(NamedTuple):
-    """What the interpreter executes: the tables of one game's rules, and their static shape."""
+    """What the interpreter executes: the tables of one game's rules, and the static size."""
 
     size: Size
-    tables: Any  # `Tables` of the game, whose fields are `Row`s
+    tables: Any  # tables of the game: `Tables` whose fields are `Row`s
     again_limit: int = 200  # maximum number of `again` turns after an input
 
     @classmethod

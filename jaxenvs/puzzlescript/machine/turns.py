@@ -1,8 +1,8 @@
 """The interpreter of PuzzleScript: turns of any game, with its tables as arguments.
 
-`play` repeats a micro-step: one iteration of a loop that executes the same program for every game
-and every phase of a turn, so that a batch may contain different games. `play` reproduces the
-results of PuzzleScript's engine (increpare/PuzzleScript 4db08ebe, 2026-08-15), quirks included.
+`play` repeats a micro-step until the turn is over. A micro-step is the same program for every game
+and every phase of a turn, so a batch may contain different games. The results are those of
+PuzzleScript's engine (increpare/PuzzleScript 4db08ebe, 2026-08-15), quirks included.
 """
 
 from typing import Any, NamedTuple
@@ -50,10 +50,12 @@ class Machine(NamedTuple):
     ) -> tuple[Board, Int32[Array, ""]]:
         """Play an action and its `again` turns; return the board and the number of micro-steps.
 
-        The leaves of `tables` have a first axis of games, and `game` is an index on it. Actions
-        are 0 up, 1 right, 2 down, 3 left, 4 action, `TICK`, `NOTHING`, and `START`, which runs the
-        rules only if the game has `run_rules_on_level_start`. `draw(i)` is random number i of this
-        action, in [0, 1). `draw` is a `Partial`, so that `lanes.py` can batch its arguments.
+        The first axis of each leaf of `tables` is the games, and `game` is an index on it.
+
+        Actions are 0 up, 1 right, 2 down, 3 left, 4 action, `TICK`, `NOTHING`, and `START`, which
+        runs the rules only if the game has `run_rules_on_level_start`. `draw(i)` is random number i
+        of this action, in [0, 1). `draw` is a `Partial`, so that `lanes.py` can batch its
+        arguments.
         """
         return lanes.batched(self._play)(tables, game, board, action, draw)
 
@@ -80,7 +82,10 @@ class Machine(NamedTuple):
         return turn.board._replace(objects=turn.objects, stuck=stuck), count
 
     def missing(self, tables: Tables, game: Int32[Array, ""], board: Board) -> Int32[Array, ""]:
-        """Return the number of cells with X but not Y; the maximum over conditions `all X on Y`."""
+        """Return the number of cells with X but not Y, for a win condition `all X on Y`.
+
+        For several conditions, return the maximum.
+        """
         program = Program.of(self.size, tables, game, self.again_limit)
         found = matches.literals(program, empty_turn(self.size, board))
         return ending.missing(program, found)
@@ -89,8 +94,7 @@ class Machine(NamedTuple):
 def micro_step(p: Program, turn: Turn, draw: Any) -> Turn:
     """Advance a turn by one micro-step: apply a rule, move objects, or end the turn.
 
-    Each of these three has an effect only if the turn is in its phase. A turn that is over does not
-    change.
+    The phase of the turn decides which of these is done. A turn that is over does not change.
     """
     found = matches.literals(p, turn)
     after, applied = groups.step(p, turn, found, draw)
@@ -98,8 +102,8 @@ def micro_step(p: Program, turn: Turn, draw: Any) -> Turn:
     after, moved = movement.step(p, after._replace(objects=objects, moves=moves))
     # Without the barrier, each GPU thread that reads an object would compute all movements again.
     after = after._replace(objects=jax.lax.optimization_barrier(after.objects))
-    # `ending.step` reads `found`, the state before this micro-step. If a rule was applied or an
-    # object moved, `found` is out of date, so the turn ends in a later micro-step.
+    # `ending.step` reads `found`, which describes the turn before this micro-step. After a rule or
+    # a movement, `found` is out of date; the turn then ends in a later micro-step.
     due = (after.phase == ENDS) & ~applied & ~moved
     return select(due, ending.step(p, after, found), after)
 
