@@ -211,8 +211,8 @@ def state_of(state: Any, like: PyTree, where: str) -> None:
 def level_is_drawn() -> Iterator[None]:
     """Disable the check `level_like` in this context, for a level that the environment itself drew.
 
-    The check needs the shapes of the environment's levels. To compute them, the first reset would
-    trace the level generator a second time.
+    Such a level always passes the check, and the check is expensive: at the first reset, it would
+    trace the level generator a second time to compute the shapes of the environment's levels.
     """
     before = _drawn.set(True)
     try:
@@ -224,9 +224,9 @@ def level_is_drawn() -> Iterator[None]:
 def level_like(level: PyTree, wanted: Callable[[], PyTree], where: str) -> None:
     """Raise `TypeError` unless the arrays of `level` have the shapes of the environment's levels.
 
-    `wanted` returns a level of the environment, or the shapes of its arrays. Arrays are compared by
-    name. `level` may lack some arrays, because an environment can complete a level that a user
-    wrote.
+    `wanted` returns a level of the environment, or the shapes of its arrays. The function compares
+    the arrays that have the same name in both levels. Arrays may be missing in `level`, because an
+    environment can complete a level that a user wrote.
     """
     if _drawn.get():
         return

@@ -49,9 +49,10 @@ def has_picture(env: Env) -> bool:
 def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Array]:
     """Return a compiled function of (state, params) that draws uint8 pixels (height, width, 3).
 
-    If the environment has tiles, the function draws its `picture`, or its tiles if the picture is
-    None; otherwise it draws the observation. Params of None are the default params. With `batched`,
-    the states and the pixels have a leading batch axis; params may have one.
+    For an environment with tiles, the function returns its `picture`, or draws its tiles if
+    `picture` returns None. For any other environment, the function draws the observation. If params
+    are None, the default params are used. With `batched`, the states and the pixels have a leading
+    batch axis; leaves of params may have one.
     """
     # The atlas is an argument of the compiled function. If it were a constant, XLA would copy it
     # into the compiled program.

@@ -98,8 +98,9 @@ def op_by_op() -> Iterator[None]:
 def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any:
     """Return the jitted function of (args, kwargs) that an eager call of `method` runs.
 
-    `owner` is the method's object. `kinds`, the types of the object's fields, is used only as a key
-    of the cache: fields that differ in type, such as 1 and 1.0, compare equal.
+    `owner` is the object that `method` belongs to. `kinds`, the types of the object's fields, is
+    only a key of the cache: objects whose fields are 1 and 1.0 are equal, but need separate
+    programs.
     """
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -162,8 +162,9 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
     def shortest_limit(self, params: Any) -> int:
         """Return the smallest `time_limit` that an episode with `params` can have.
 
-        Learners size their buffers by this limit. `params` must not be traced. The result is 1 if a
-        subclass overrides `time_limit` but not this method, because its limits are then unknown.
+        Learners use it to choose the size of their buffers. `params` must not be traced. The result
+        is 1 if a subclass overrides `time_limit` but not this method, because its time limits are
+        then unknown.
         """
         if type(self).time_limit is not Env.time_limit:
             return 1
@@ -201,7 +202,7 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
 
     @eager.compiled
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
-        """Advance the episode by one action; never begin a new episode.
+        """Advance the episode by one action; never start the next episode.
 
         An action outside `action_space` is clipped into it and sets `info["invalid_action"]`. A
         key, state or action of the wrong shape or dtype raises `TypeError` while tracing.

@@ -12,8 +12,8 @@ from .spaces import Space
 # Largest number of array entries that a text lists; a larger array is shown as dtype and shape.
 MOST_NUMBERS = 400
 RGB = tuple[int, int, int]
-# How the panel next to the picture shows a fact. A plain text, such as a description for a language
-# model, has no bars or icons, so `sentences` writes the label and the value as words.
+# How the panel next to the picture shows a fact. Plain text, such as a description for a language
+# model, has no bars or icons; there, `sentences` writes label and value as words.
 Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]
 
 

@@ -28,8 +28,8 @@ class Flag(NamedTuple):
 
     name: str
     value: str
-    # Oldest release of jaxlib that is known to accept the flag. Older releases must not get the
-    # flag, because XLA ends the process if it does not know a flag or its value.
+    # Oldest release of jaxlib that is known to accept the flag. `enable` does not set the flag for
+    # an older release: XLA ends the process if it does not know a flag or its value.
     since: tuple[int, ...]
 
     def __str__(self) -> str:

@@ -62,9 +62,10 @@ def _part(name: str, inner: Canvas) -> Canvas:
 
 
 def _is_numeric(space: Box) -> bool:
-    """Return whether a matrix observation holds quantities, which are drawn in shades of grey.
+    """Return whether a matrix observation is drawn in shades of grey, because it holds quantities.
 
-    Otherwise its entries are categories, and each category has one colour.
+    The result is False if the entries are categories. Each category is drawn in a colour of its
+    own.
     """
     is_float = np.issubdtype(space.dtype, np.floating)
     return is_float or int(space.high.max()) - int(space.low.min()) >= len(CATEGORIES)

@@ -132,7 +132,7 @@ def paint(
 def coverage(shape: Shape, size: int) -> np.ndarray:
     """Return the fraction of each pixel that a shape covers, a float array (size, size).
 
-    Each pixel has a grid of sample points; the result is the fraction of them inside the shape.
+    The fraction is estimated: it is the share of the pixel's sample points that the shape contains.
     """
     fine = max(2, min(8, 64 // size))
     at = (np.arange(size * fine) + 0.5) / (size * fine)

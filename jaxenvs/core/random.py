@@ -75,8 +75,8 @@ def hashed(key: Keys, counter: ArrayLike) -> UInt32[Array, "*batch"]:
 def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array, ""]:
     """Return the index of one allowed entry, chosen uniformly; 0 if no entry is allowed.
 
-    `word` holds one random uint32 per entry, and the allowed entry with the largest uint32 wins.
-    The low bits of each uint32 are replaced by the entry's index, so the maximum yields the index.
+    `word` has one random uint32 per entry; the allowed entry with the largest uint32 is chosen. The
+    index of the entry replaces the low bits of its uint32, so that the maximum contains the index.
     The relative error of a probability is about n / 2**(32 - log2(n)).
     """
     low = np.uint32((1 << (word.shape[0] - 1).bit_length()) - 1)
@@ -120,11 +120,11 @@ def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:
 def shuffled(key: Key, count: int) -> Int32[Array, " count"]:
     """Return the integers 0 to count - 1 in random order, to shuffle minibatches.
 
-    One array of uint32s is sorted; each has random high bits and one of the integers in its low
-    bits. (`jax.random.permutation` sorts two arrays, which takes ten times as long on a CPU.) The
-    order is not perfectly random: integers whose random bits are equal stay in ascending order. Of
-    the pairs of neighbours in the result, about one in 64 has equal random bits if `count` is
-    8,192, and about half if `count` is 65,536.
+    The function sorts one array of uint32s, each with random high bits and one of the integers in
+    its low bits. (`jax.random.permutation` sorts two arrays, which takes ten times as long on a
+    CPU.) The order is not perfectly random: integers with equal random bits stay in ascending
+    order. Among pairs of neighbours in the result, the random bits are equal in about 1 of 64 pairs
+    if `count` is 8,192, and in about half of the pairs if `count` is 65,536.
     """
     low = np.uint32((1 << (count - 1).bit_length()) - 1)
     bits = jax.random.bits(key, (count,), jnp.uint32) & ~low

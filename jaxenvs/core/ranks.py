@@ -43,9 +43,10 @@ class Ranks(NamedTuple):
         # reduction would read the whole mask.
         words = jax.lax.optimization_barrier(words)
         ones = jax.lax.population_count(words)
-        # The block indices are a JAX array, which XLA computes at run time. With NumPy, the matrix
-        # `earlier` (block, block) would become a large constant in the program. The last row of
-        # `sums` is the total, because all blocks come before the extra index at the end.
+        # `blocks` is a JAX array, so XLA computes it at run time. If it were a NumPy array, the
+        # matrix `earlier` (block, block) would be a large constant in the program. `blocks` has one
+        # extra index at the end. All blocks come before this index, so the last row of `sums` is
+        # the total.
         blocks = jnp.arange(words.shape[0] + 1, dtype=jnp.int32)
         earlier = blocks[None, :-1] < blocks[:, None]
         of_block = ones.sum(axis=1, dtype=jnp.int32)

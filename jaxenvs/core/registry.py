@@ -35,8 +35,8 @@ _plugins_loaded = False
 EnvClass = TypeVar("EnvClass", bound=type[Env])
 
 
-# Abstract method -> public method that calls it. A class must override one of the two methods: if
-# it overrides the public method, nothing calls the abstract method.
+# Abstract method -> public method that calls it. A class must override one of the two; the abstract
+# method is not needed if the public method is overridden, because nothing else calls it.
 _INSTEAD = {"reset_state": "reset_to", "step_state": "step"}
 
 
@@ -66,10 +66,10 @@ class EnvSpec:
 
     @property
     def upstream(self) -> str:
-        """Id of this environment in the package that it reproduces.
+        """Id of this environment in the package that it reproduces: the first alias of this id.
 
-        It is the first alias of this id. If this id has no alias, it is the first alias of another
-        id with the same class and fields, and otherwise the id itself.
+        If this id has no alias, the result is the first alias of another id with the same class and
+        fields. If there is no such alias, the result is the id itself.
         """
         mine = self.env_class, self.fields
         same = (row for row in _specs.values() if (row.env_class, row.fields) == mine)
@@ -247,9 +247,9 @@ def classes(family: str | None = None) -> dict[type[Env], list[str]]:
 def representatives(family: str | None = None) -> list[str]:
     """Return one id of each environment class, for benchmarks and pictures.
 
-    The id of a class is the id registered with `representative=True`, such as the size that papers
-    report. If no id is registered so, it is the id that sets no constructor fields. If each id sets
-    some, it is the last one, usually the largest size. The ids are in the order of `list`.
+    The id of a class is the one registered with `representative=True`, such as the size that papers
+    report. If there is none, it is the id that sets no constructor fields, or, if every id sets
+    some, the last id, which usually has the largest size. The ids are in the order of `list`.
     """
     found = []
     for ids in classes(family).values():

@@ -43,9 +43,9 @@ def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
 def auto(starts: Starts, states: Any, ended: Ended) -> Any:
     """Start new episodes in the done environments: by `exact` on a CPU, by `fresh` on a GPU.
 
-    `exact` generates fewer levels, `fresh` launches fewer kernels. A GPU uses `exact` too if the
-    states of the batch exceed `GENERATED_BYTES`, because generating a level for every environment
-    would then take longer than the extra kernels. Return the states of the batch.
+    `exact` generates fewer levels than `fresh`, but launches more kernels on a GPU. If the states
+    of the batch exceed `GENERATED_BYTES`, a GPU uses `exact` too, because generating a level for
+    every environment would then take longer than the extra kernels. Return the states of the batch.
     """
     if tree_bytes(states) > GENERATED_BYTES:
         return exact(starts, states, ended)
@@ -144,12 +144,10 @@ def _listed(
 ) -> Any:
     """Start new episodes in the done environments, `slots` environments at a time.
 
-    `begin` takes indices of environments and returns their first states. Return the states of the
-    batch.
-
-    A loop runs `begin` as often as needed. With `always`, the first iteration runs before the loop,
-    even if no environment is done. The host then evaluates the loop's condition once less, which
-    saves a wait for the GPU, but `begin` is compiled twice.
+    `begin` takes indices of environments and returns their first states. A loop calls `begin` until
+    all done environments have started. With `always`, the first iteration runs before the loop,
+    even if no environment is done. This saves one evaluation of the loop's condition on the host,
+    and thus a wait for the GPU, but `begin` is compiled twice. Return the states of the batch.
     """
     ranks = Ranks.of(ended)
     listed = ranks.rows()
@@ -180,10 +178,10 @@ def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
     """Start new episodes in the done rows, in levels that `accepts` may reject.
 
     A row is one environment of the batch. Each iteration draws `lanes` candidate levels in
-    parallel. They are divided evenly among the done rows that still wait: `each` candidates per
-    row, in order of rank, so candidate l belongs to the row of rank l // each. A row takes its
-    first accepted candidate, so the result is the same as if candidates were drawn one after
-    another.
+    parallel, and divides them evenly among the done rows that still wait for a level. Each waiting
+    row gets `each` candidates, in the order of the rows' ranks: candidate l belongs to the row of
+    rank l // each. A row takes its first accepted candidate. The result is therefore the same as if
+    the candidates of a row were drawn one after another.
     """
     lane = np.arange(lanes, dtype=np.int32)
     nowhere = starts.num_envs + lane
@@ -223,8 +221,9 @@ def _by_lane(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
     groups = -(-num_envs // lanes)
     pending = jnp.pad(ended.astype(jnp.uint8), (0, groups * lanes - num_envs))
     pending = pending.reshape(groups, lanes)
-    # `pending` is 1 for the rows that wait for a level. The first group has the largest number, so
-    # for each lane the maximum over its pending rows gives the first group with a pending row.
+    # `pending` is 1 for the rows that wait for a level. `order` decreases from group to group, so
+    # its maximum over the pending rows of a lane gives the first group in which the lane has a
+    # pending row.
     order = jnp.arange(groups, 0, -1, dtype=jnp.int32)[:, None]
 
     def serve(carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:

@@ -27,9 +27,9 @@ def settled(tree: T) -> T:
 def stored(tree: T) -> T:
     """Return the pytree of arrays unchanged, but make XLA store the values in memory.
 
-    On a CPU this is `settled`. Use it where a small array is expanded to a larger one on a GPU.
-    Otherwise XLA would fuse both computations, and the thread of each element of the larger array
-    would recompute the entry of the smaller array that it needs.
+    On a CPU this is `settled`. On a GPU, `stored` is useful for a small array from which a larger
+    array is computed. Without it, XLA would fuse both computations, and the thread of each element
+    of the larger array would recompute the entries of the small array that it needs.
     """
     return by_platform(tree, cpu=_by_loop, default=jax.lax.optimization_barrier)
 

@@ -37,9 +37,9 @@ def window(
     sign = jnp.where(direction < 2, 1, -1)
     ahead = np.arange(size - 1, -1, -1, dtype=np.int32)
     right = np.arange(-(size // 2), size // 2 + 1, dtype=np.int32)
-    # The flat grid index of a cell is a sum of two terms, one for `ahead` and one for `across`,
-    # because a step ahead changes one coordinate (row or column) and a step sideways the other. The
-    # terms are computed once per line of the view; each cell only adds its two terms.
+    # The flat grid index of a cell is the sum of a term for `ahead` and a term for `across`,
+    # because a step ahead changes one grid coordinate and a step sideways the other. The terms are
+    # computed once per line of the view, so each cell costs only one addition.
     a = jnp.where(along_rows, row, column) + sign * ahead
     b = jnp.where(along_rows, column, row) + jnp.where(along_rows, -sign, sign) * right
     a_inside = jnp.clip(a, 0, jnp.where(along_rows, height, width) - 1)

@@ -46,8 +46,8 @@ class Starts(NamedTuple):
     @property
     def has_one_setting(self) -> bool:
         """True if all environments of the batch have the same params."""
-        # The axis of a param without values per environment is None, which JAX does not count as a
-        # leaf. If there are no leaves, no param differs between environments.
+        # For a param with the same value in all environments, the axis is None, which JAX does not
+        # count as a leaf. Without leaves, all params are equal in all environments.
         return not jax.tree.leaves(self.axes)
 
     def keys(self, purpose: int, rows: Int32[Array, " rows"]) -> Keys:
@@ -62,8 +62,9 @@ class Starts(NamedTuple):
     def shared_keys(self, purpose: int, numbers: Int32[Array, " numbers"]) -> Keys:
         """Return one random key for each of `numbers`: indices of environments or prepared levels.
 
-        All keys are derived from one key: the key of the batch or, if each environment has a key,
-        the key of the first environment.
+        All keys are derived from a single key, even if each environment of the batch has a key of
+        its own. In that case it is the key of the first environment, otherwise the key of the
+        batch.
         """
         # Purpose and number are packed into one integer and folded in once, because each `fold_in`
         # runs the threefry hash, which costs one or two kernels.
@@ -100,8 +101,9 @@ class Starts(NamedTuple):
     ) -> tuple[Any, Bool[Array, " rows"]]:
         """Draw one candidate level per key; return the levels and the mask of accepted ones.
 
-        Entry i of `number` is the index of the candidate, within its reset, that is drawn with key
-        i. The last candidate that `level_budget` allows is always accepted.
+        Each row's reset draws candidates with the indices 0, 1, 2 and so on; `number` has the index
+        of the candidate to draw for each row. The last candidate that `level_budget` allows is
+        always accepted.
         """
         levels = jax.vmap(self.env.candidate, in_axes=(0, 0, self.axes))(keys, number, params)
         if self.env.level_budget == 1:

@@ -1,8 +1,8 @@
 """Reset source `stock`: a ring buffer of prepared first states, each of which begins one episode.
 
-States are made in large batches, as fast as episodes end. Episodes are as independent as with
-`exact`: each state has its own random key and does not depend on earlier episodes. A row is one
-environment of the batch. Which prepared state a row receives depends on which other rows are done.
+States are made in large batches, as fast as episodes end. Each state has its own random key and
+does not depend on earlier episodes, so episodes are as independent as with `exact`. A row is one
+environment of the batch. The prepared state that a row receives depends on the set of done rows.
 """
 
 from typing import Any, NamedTuple
@@ -158,9 +158,9 @@ class Ring(NamedTuple):
     def _serve(self, trip: _Trip, ranks: Ranks, slots: int) -> _Trip:
         """Give unused states of the ring to the next done environments, at most `slots` of them.
 
-        Environments that have already received a state in this step are skipped. Fewer environments
-        receive a state if the ring has too few. Only the states of environments that receive one
-        are written, by a scatter.
+        The next done environments are those that have not yet received a state in this step. If the
+        ring has fewer than `slots` unused states, fewer environments receive one. A scatter writes
+        the states of these environments only.
         """
         _, ready, _, served, _ = trip.counters
         end = jnp.minimum(ranks.total, served + jnp.minimum(ready, slots))
@@ -192,10 +192,10 @@ class Ring(NamedTuple):
         first, ready, chunks, served, rejected = trip.counters
         made, accepted = self._made(chunks)
         if self.starts.env.level_budget == 1 and self.size % self.chunk == 0:
-            # All levels are accepted here, so the chunk is copied as one block; a scatter would
-            # compute an index for every byte. Without the barrier XLA would fuse level generation
-            # into this copy, and the GPU thread of each byte would generate the whole level to
-            # which the byte belongs.
+            # In this branch all levels are accepted, so the chunk is copied as one block; a scatter
+            # would compute an index for every byte. The barrier keeps XLA from fusing level
+            # generation into this copy. If fused, the thread of each byte would generate the whole
+            # level that the byte belongs to.
             made = jax.lax.optimization_barrier(made)
             begin = jnp.where(self._has_room(trip), (first + ready) % self.size, self.size)
             states = jax.tree.map(
@@ -222,9 +222,9 @@ class Ring(NamedTuple):
     def _made(self, chunks: Array) -> tuple[Any, Bool[Array, " chunk"]]:
         """Make one chunk of first states, and return them with the mask of accepted levels.
 
-        `chunks` is the number of chunks made before, over all steps. It determines the numbers of
-        the new levels, which are folded into the key. Two steps that receive the same key therefore
-        still make different levels.
+        `chunks` is the number of chunks made in all steps so far. The numbers of the new levels
+        follow from it and are folded into the key, so two steps with the same key still make
+        different levels.
         """
         starts = self.starts
         number = chunks * self.chunk + np.arange(self.chunk, dtype=np.int32)

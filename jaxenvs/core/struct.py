@@ -1,9 +1,9 @@
 """`struct`, a class decorator: a frozen dataclass that is a pytree, compared by value.
 
-JAX's own `register_dataclass` rebuilds a struct by calling its constructor. JAX also puts objects
-other than arrays into trees, such as the axes of `vmap`, and a constructor that checks types would
-reject these objects. The dataclasses of chex avoid this problem, but importing chex takes a quarter
-of the library's import time and writes a temporary file.
+JAX's own `register_dataclass` is not used, because it rebuilds a struct by calling its constructor.
+JAX also rebuilds trees with leaves that are not arrays, such as the axes of `vmap`, and a
+constructor that checks types would reject such leaves. The dataclasses of chex avoid this problem,
+but importing chex takes a quarter of the library's import time and writes a temporary file.
 """
 
 import dataclasses

@@ -57,9 +57,9 @@ class Frame(NamedTuple):
 def inputs_of(env: Any, state: Any, whole: bool) -> dict[str, Array]:
     """Return a dict of arrays for a text: the cells, the agent's pose and the object it carries.
 
-    If `whole` is true, the cells are the whole grid, and `agent` is the agent's (row, column,
-    facing). Otherwise the cells are the agent's view, far row first, and `agent` is the agent's
-    pose in this view.
+    If `whole` is true, the cells are the whole grid, and `agent` is the pose (row, column, facing)
+    in the grid. Otherwise the cells are the agent's view, far row first, and `agent` is the pose in
+    this view.
     """
     if whole:
         agent = jnp.stack([state.row, state.column, state.facing]).astype(jnp.int32)

@@ -23,9 +23,9 @@ from .random import Key
 from .spaces import Space
 from .vocabulary import Vocabulary
 
-# Members of `Env` that `Wrapper` does not forward. `reset` and `sample_level` call other members,
-# which are forwarded. `reset_state` and `step_state` are for authors of environments; a wrapper
-# overrides `reset_to` and `step` instead. `given_params` is a dataclass field.
+# Members of `Env` that `Wrapper` does not forward. `reset` and `sample_level` only call other
+# members, and these are forwarded. `reset_state` and `step_state` are for authors of environments:
+# a wrapper overrides `reset_to` and `step` instead. `given_params` is a dataclass field.
 COMPOSED = {"reset", "sample_level", "reset_state", "step_state", "given_params"}
 
 
@@ -207,8 +207,8 @@ class Wrapper(Env, kw_only=False):
     def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
         """Return `begun` with the parts of the wrapped state in `ended` that outlive an episode.
 
-        If the wrapper has a state class of its own, the field `env` of this class must hold the
-        wrapped environment's state.
+        `ended` and `begun` are states of the wrapper. If the wrapper defines its own state class,
+        the field `env` of that class must contain the wrapped environment's state.
         """
         states = self.inner(ended), self.inner(begun)
         inside = self.env.carry_over(*states, self.inner_params(params))
@@ -257,11 +257,11 @@ def _needs_names(cls: type) -> bool:
 
 
 def _of_wrapper(wrapper: Wrapper, member: Any) -> Any:
-    """Adapt a member of the wrapped environment to the wrapper's states and params.
+    """Return a member of the wrapped environment that takes the wrapper's states and params.
 
-    A method with parameters such as `state`, `step` or `params` becomes a function that takes these
-    arguments from the wrapper, converts them to those of the wrapped environment and calls the
-    method. Any other member is returned unchanged.
+    A method with parameters such as `state`, `step` or `params` becomes a function. The function
+    takes these arguments as the wrapper has them, converts them to those of the wrapped
+    environment, and calls the method. Any other member is returned unchanged.
     """
     if not inspect.isroutine(member):
         return member

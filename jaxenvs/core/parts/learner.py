@@ -91,11 +91,11 @@ class LearnerPart(Part):
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int) -> Any:
         """Return an environment whose episodes are trials, for meta-learning.
 
-        A trial is several episodes of one task, drawn from the set of tasks called `tasks` (one of
-        `task_sets`). `part` restricts the set to the tasks between two fractions of its fixed
-        order, such as (0.0, 0.5) for the first half. `lengths` may give `episodes` and `steps`, the
-        numbers of episodes and of steps in a trial. Raises `ValueError` if the environment has no
-        set of this name.
+        A trial consists of several episodes of one task. The task is drawn from the set called
+        `tasks`, one of `task_sets`. `part` restricts the set, which has a fixed order, to the tasks
+        between two fractions: (0.0, 0.5) is the first half. `lengths` may set `episodes`, the
+        number of episodes in a trial, and `steps`, the number of steps. Raises `ValueError` if
+        there is no set of this name.
         """
         raise ValueError(f"{self.name} has no sets of tasks to draw trials from")
 

@@ -96,11 +96,11 @@ class PlayerPart(Part):
 
     @property
     def has_text_inputs(self) -> bool:
-        """True if `texts` writes the descriptions, from the arrays of `text_inputs`.
+        """True if `texts` writes the descriptions, from the arrays of `text_inputs`; else False.
 
-        The first class in the method resolution order that defines `text_inputs` or `describe`
-        decides. The property is False if that class defines only `describe`, or if it is
-        `PlayerPart`, which has only the defaults.
+        The property examines the first class in the method resolution order that defines
+        `text_inputs` or `describe`. It is True if that class defines `text_inputs`, except for
+        `PlayerPart`, which only defines the defaults.
         """
         for kind in type(self).__mro__:
             if "text_inputs" in vars(kind) or "describe" in vars(kind):
@@ -121,9 +121,10 @@ class PlayerPart(Part):
         raise NotImplementedError(f"{self.name} describes its states without text_inputs")
 
     def text_changes(self, old: PyTree[np.ndarray], new: PyTree[np.ndarray]) -> list[str]:
-        """Return `describe_changes` for two batches of `text_inputs`.
+        """Return `describe_changes` of each pair of states from two batches, on the host.
 
-        By default, the result has the lines that differ between the full texts.
+        `old` and `new` are `text_inputs` of the batches. By default, a text has the lines that
+        differ between the full descriptions.
         """
         both = texts.pairs(self.texts(old, "full"), self.texts(new, "full"))
         return [texts.changed_lines(*pair) for pair in both]

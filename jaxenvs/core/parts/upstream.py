@@ -25,8 +25,9 @@ class Ending(NamedTuple):
 class UpstreamPart(Part):
     """Members that convert states and observations of the original environment.
 
-    The original is the environment of another package, such as MiniGrid, whose rules this
-    environment reproduces. `ending`, which concerns no other package, is a member too.
+    This environment reproduces the rules of the original environment, which belongs to another
+    package, such as MiniGrid. The member `ending` concerns no other package, but belongs to this
+    class too.
     """
 
     # Import name of the package whose rules this environment reproduces; "" if there is none.

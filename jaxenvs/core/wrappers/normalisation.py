@@ -32,8 +32,8 @@ class Moments(Struct):
     def like(cls, values: PyTree[Array]) -> "Moments":
         """Return initial statistics, equal to those of a new `RunningMeanStd` of Gymnasium.
 
-        The mean is 0 and the variance 1. The count is 1e-4, so the first value has far more weight
-        than the initial mean and variance.
+        The mean is 0, the variance 1 and the count 1e-4. With so small a count, the first value
+        almost replaces the initial mean and variance.
         """
         mean = jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.float32), values)
         variance = jax.tree.map(jnp.ones_like, mean)
@@ -145,12 +145,11 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
     """Divides rewards by the running standard deviation of discounted returns.
 
     The mean is not subtracted. `gamma` is the learner's discount; `shared` and
-    `update_running_mean` are explained in `NormalizeObservation`.
-
-    Deliberate difference from Gymnasium's `NormalizeReward`, in the step that terminates an
-    episode: here the discounted return includes all rewards of the episode, and starts at 0 in the
-    next episode. In Gymnasium it includes only the reward of this step, and starts the next episode
-    with this reward.
+    `update_running_mean` are explained in `NormalizeObservation`. Deliberate difference from
+    Gymnasium's `NormalizeReward`: when a step terminates an episode, the discounted return here
+    includes all rewards of the episode, and the next episode starts with a return of 0. In
+    Gymnasium, the return includes only the reward of this step, and the next episode starts with
+    this reward.
     """
 
     gamma: float = 0.99
@@ -188,9 +187,9 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
 def refuse_shared(env: Env, where: str, advice: str) -> None:
     """Raise `ValueError` if one of the wrappers in `env` has `shared=True`.
 
-    `ActionRepeat`, and `make_vec` with `autoreset="next_step"`, call this function. In their
-    batches, some environments make no real step while others do, but shared statistics would
-    include all of them.
+    `ActionRepeat`, and `make_vec` with `autoreset="next_step"`, call this function, because some
+    environments of their batches make no real step while others do. Shared statistics would wrongly
+    include the environments without a real step.
     """
     while isinstance(env, Wrapper):
         if isinstance(env, (NormalizeObservation, NormalizeReward)) and env.shared:

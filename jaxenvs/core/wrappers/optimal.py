@@ -1,4 +1,4 @@
-"""`OptimalInInfo`, a wrapper that adds the fewest steps to success to `info`."""
+"""`OptimalInInfo`, a wrapper whose `info` has the minimum number of steps to success."""
 
 from typing import Any
 
@@ -96,9 +96,9 @@ class OptimalInInfo(Wrapper):
     The value is 0 after success, and -1 if success has become impossible. The time limit is
     ignored. Use the value for shaped rewards, or to compare a policy with shortest plans.
 
-    The table, made by `jaxenvs.levels.distances`, must contain the levels that are played.
-    Therefore wrap the environment that `levels.from_levels` returns. The table is valid for the
-    default params. A different time limit is allowed, but a different task of XLand is not.
+    `jaxenvs.levels.distances` makes the table for a set of levels, so wrap an environment that
+    plays only these levels, as `levels.from_levels` returns. The table is valid for the default
+    params. A different time limit is allowed, but a different task of XLand is not.
     """
 
     distances: DistanceTable

@@ -1,6 +1,7 @@
 """`SuccessInInfo`, a base class of wrappers that change the reward or the state of a step.
 
-`succeeded` computes success from a step, so it must be called before the wrapper changes the step.
+`succeeded` computes success from a step. A wrapper must therefore call it before it changes the
+step, and store the result.
 """
 
 from jaxtyping import Array, Bool
