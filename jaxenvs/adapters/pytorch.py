@@ -1,11 +1,10 @@
 """`to_torch_vec`: a batch of one environment whose results are PyTorch tensors on its device.
 
-Results are exchanged by DLPack, without copies. On a GPU, the host does not wait for them.
-
-The batch has the methods of Gymnasium's `VectorEnv`, with two deliberate differences. Every entry
-of `info` is a tensor of the whole batch; to leave out environments that are not done, the host
-would have to wait for the mask of done environments. Actions outside the action space are only
-detected if `check_actions` is true.
+Results are exchanged by DLPack, without copies. On a GPU, the host does not wait for them. The
+batch has the methods of Gymnasium's `VectorEnv`, with two deliberate differences. First, every
+entry of `info` covers the whole batch, also entries that only matter for done environments, because
+selecting these environments would make the host wait. Second, actions outside the action space are
+only detected if `check_actions` is true.
 """
 
 import functools
@@ -66,7 +65,7 @@ class TorchVectorEnv(ExportedBatch):
         given = self._rows(options["reset_mask"] if options else torch.ones(self.num_envs) > 0)
         if self.device.type == "cuda" and (seed is not None or self._carry is None):
             # JAX will copy the seed to the GPU, perhaps into memory that PyTorch's queued work
-            # still reads. The host therefore waits for this work.
+            # still reads. The host therefore waits until PyTorch's stream is idle.
             torch.cuda.current_stream(self.device).synchronize()
         return jax.tree.map(tensor, self.begin(seed, array(given), is_all=not options))
 
@@ -76,16 +75,16 @@ class TorchVectorEnv(ExportedBatch):
         """Advance every environment by its action.
 
         Returns observations, rewards (float32), `terminated` and `truncated` (bool) and `info`.
-        With `autoreset="same_step"`, `info["final_obs"]` is the true successor of every
-        environment, before a restart. Raises `TypeError` or `ValueError` for actions of another
-        shape or type and, with `check_actions`, for values outside the action space.
+        With `autoreset="same_step"`, `info["final_obs"]` has the observation of every environment
+        before a restart. Raises `TypeError` or `ValueError` for actions of another shape or type
+        and, with `check_actions`, for values outside the action space.
         """
         if self.check_actions:
             on_host = jax.tree.map(_numbers, actions)
             common.taken(self._action_space, on_host, self.num_envs, ValueError)
-        # The variable `given` keeps the action tensors alive until the results are tensors. From
-        # then on PyTorch's stream waits for the step, so PyTorch cannot reuse the actions' memory
-        # while JAX reads it.
+        # The variable `given` keeps the action tensors alive until `tensor` has made PyTorch's
+        # stream wait for the step. Without it, PyTorch could reuse the memory of the actions while
+        # JAX still reads it.
         given = self._given(self._action_space, actions)
         results = self.advance(jax.tree.map(array, given))
         return jax.tree.map(tensor, results)
@@ -189,9 +188,9 @@ def tensor(result: jax.Array) -> torch.Tensor:
 
 
 def array(given: torch.Tensor) -> jax.Array | np.ndarray:
-    """Return a contiguous tensor as an array in the same memory, an argument for functions of JAX.
+    """Return a contiguous tensor as an array in the same memory, for calls of JAX functions.
 
-    On a GPU, functions of JAX that take the array wait for PyTorch's current stream.
+    On a GPU, a JAX function waits for PyTorch's current stream before it reads the array.
     """
     # `numpy` takes a hundredth of the time of `jax.dlpack.from_dlpack`, but needs a tensor on a
     # CPU.

@@ -115,11 +115,11 @@ def _help(name: str, *argv: str) -> str:
     return printed.getvalue()
 
 
-# Program for `sh` that prints the completions of the last word of the command line. The arguments
-# of the program are the words of the command line up to the cursor. If folders can complete the
-# word too, the first line is "/". If a package was installed after the cache file of words was
-# written, the program rewrites this file. The variable `line` is set to the command, then the last
-# option and the words after the option.
+# Program for `sh` that prints the completions of the last word of the command line. Its arguments
+# are the words of the command line up to the cursor. If a folder may be the word too, the first
+# output line is "/". If a package was installed after the cache file of words was written, the
+# program rewrites this file. The variable `line` has the command, then the last option and the
+# words after the option.
 _PROGRAM = """ids="{ids}"
 families="{families}"
 puzzles="{puzzles}"
@@ -240,8 +240,8 @@ def _pattern(name: str, place: str) -> str:
 def _listed(given: list[str]) -> str:
     """Return completions as text for `_PROGRAM`: the words, separated by spaces.
 
-    Where `given` lists all ids, all families or all puzzles in sequence, a shell variable such as
-    `$ids` replaces these words.
+    If `given` contains all ids, one after another, a shell variable, `$ids`, replaces them. All
+    families and all puzzles are replaced in this way too.
     """
     line, kinds = " ".join(given), _kinds()
     for kind in KINDS:

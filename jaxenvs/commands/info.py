@@ -14,9 +14,10 @@ EXAMPLES = ("info Grid-DoorKey-8x8-v0", "info MiniGrid-Empty-8x8-v0", "info Cart
 # Maximum width of a page in characters; a narrower terminal reduces it, but not below LEAST.
 WIDTH = 100
 LEAST = 60
-# Widths of the columns of a table, in characters. COLUMN is the maximum width of each column but
-# the last; a longer word widens the column. LAST is the minimum width of the last column, unless
-# all its cells are shorter. If the last column does not fit, each cell is printed below its row.
+# Widths of table columns, in characters. COLUMN is the maximum width of every column except the
+# last; only a longer word makes a column wider. LAST is the minimum width of the last column, or
+# less if all its cells are shorter. If the last column does not fit, its cells are printed below
+# their rows.
 COLUMN, LAST = 36, 32
 
 

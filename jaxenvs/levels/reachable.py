@@ -47,11 +47,12 @@ def distances(
 
 @functools.lru_cache(maxsize=8)
 def _programs(env: Any) -> tuple[Any, Any]:
-    """Return two compiled functions: one starts levels, one steps states with every action.
+    """Return two compiled functions: one starts levels, the other steps states with every action.
 
-    The first takes a batch of levels and returns the words (bytes, see `words_of`) of each first
-    state, and the first states. The second takes a batch of states and returns words, states,
-    success and `terminated` after each state and action.
+    The first function takes a batch of levels. It returns the bytes of each first state as words
+    (see `words_of`), and the first states. The second function takes a batch of states. For each
+    state and each action, it returns the words of the next state, the next state, success and
+    `terminated`.
     """
     actions = jnp.arange(env.action_space.n, dtype=jnp.int32)
 
@@ -60,8 +61,8 @@ def _programs(env: Any) -> tuple[Any, Any]:
         return words_of(state), state
 
     def after(state: Any, action: Array) -> tuple[Array, Any, Array, Array]:
-        # Set the time to 0. Some environments recognise success by the reward, which may be 0 late
-        # in an episode, so success would be missed.
+        # Set the time to 0. Some environments compute success from the reward, which decreases with
+        # time and may reach 0; success would then be missed.
         timeless = state.replace(time=jnp.zeros_like(state.time))
         stepped = env.step(jax.random.key(0), timeless, action)
         success = env.succeeded(stepped)

@@ -21,8 +21,8 @@ class Solution(NamedTuple):
     lower: int  # proven lower bound on the number of steps
     proven: bool  # whether it is proven that `plan` is a shortest plan
     unsolvable: bool  # whether it is proven that no plan exists
-    # Highest return within the time limit; 0 if no plan fits. None if no highest return is proven,
-    # or if the reward depends on more than the number of steps.
+    # Highest return that a plan can have within the time limit; 0 if no plan fits into the limit.
+    # None if the highest return is not proven, or depends on more than the number of steps.
     optimal_return: float | None
     # Proven upper bound on the return; None if no bound is known. If `optimal_return` is proven,
     # the bound equals it.
@@ -74,7 +74,8 @@ def first_actions(
     """Return the first action of a shortest plan from each state, and whether it is known.
 
     states: states of `env` without its wrappers, arrays (states, ...), at any time of an episode.
-    node_budget: largest number of states that a search of up to 64 states stores.
+    node_budget: largest number of states that a search stores. A search solves up to 64 of
+        `states`.
     batch_size: number of states that a search expands together.
 
     Works inside `jit`, for Grid and BabyAI. Raises the errors of `check_first_actions`.
