@@ -240,8 +240,8 @@ def _pattern(name: str, place: str) -> str:
 def _listed(given: list[str]) -> str:
     """Return completions as text for `_PROGRAM`: the words, separated by spaces.
 
-    If `given` contains all ids, one after another, a shell variable, `$ids`, replaces them. All
-    families and all puzzles are replaced in this way too.
+    If `given` contains all ids, one after another, the shell variable `$ids` replaces them. Other
+    variables replace all families and all puzzles.
     """
     line, kinds = " ".join(given), _kinds()
     for kind in KINDS:

@@ -61,8 +61,8 @@ def _programs(env: Any) -> tuple[Any, Any]:
         return words_of(state), state
 
     def after(state: Any, action: Array) -> tuple[Array, Any, Array, Array]:
-        # Set the time to 0. Some environments compute success from the reward, which decreases with
-        # time and may reach 0; success would then be missed.
+        # Set the time to 0. Some environments compute success from the reward, which may be 0 late
+        # in an episode; success would then be missed.
         timeless = state.replace(time=jnp.zeros_like(state.time))
         stepped = env.step(jax.random.key(0), timeless, action)
         success = env.succeeded(stepped)

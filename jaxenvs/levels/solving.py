@@ -22,7 +22,8 @@ class Solution(NamedTuple):
     proven: bool  # whether it is proven that `plan` is a shortest plan
     unsolvable: bool  # whether it is proven that no plan exists
     # Highest return that a plan can have within the time limit; 0 if no plan fits into the limit.
-    # None if the highest return is not proven, or depends on more than the number of steps.
+    # None if the highest return is not proven, or if the reward depends on more than the number of
+    # steps.
     optimal_return: float | None
     # Proven upper bound on the return; None if no bound is known. If `optimal_return` is proven,
     # the bound equals it.

@@ -48,10 +48,10 @@ def fuzz(
 ) -> Fuzzed:
     """Play at least `steps` steps in a batch of `rows` environments, and count broken rules.
 
-    The batch restarts with new levels and params every `length` steps. Observations and rewards
-    must lie in their spaces only while float params differ from the defaults by at most `near` (the
-    largest `variation`, see `Fuzzer.play`). With `near` 0, this is required only for the default
-    float params.
+    The batch restarts with new levels and params every `length` steps. `Fuzzer.play` varies float
+    params by an amount `variation`. An observation or reward outside of its space breaks a rule
+    only if `variation` is at most `near`. With `near` 0, this rule holds only for the default float
+    params.
     """
     fuzzer = Fuzzer(env, rows, length, near)
     total: dict[str, int] = {}
@@ -70,8 +70,8 @@ class Fuzzer:
     env: Env
     rows: int = 256
     length: int = 64
-    # Largest `variation` at which an observation or a reward outside of its space counts as a
-    # broken rule. `variation`, an argument of `play`, sets how far float params differ from the
+    # Limit of the argument `variation` of `play`, up to which an observation or a reward outside of
+    # its space counts as a broken rule. `variation` sets how far float params differ from the
     # defaults.
     near: float = 0.0
 
@@ -81,8 +81,7 @@ class Fuzzer:
     ) -> dict[str, Int32[Array, ""]]:
         """Play with random actions and params; return the number of steps that break each rule.
 
-        The result maps the name of each rule to this number; most rules are checked by `_rules`.
-
+        The result maps the name of each rule to a number of steps. `_rules` checks most rules.
         `hostile` is the fraction of actions that are illegal by the mask or outside the action
         space. Float params are multiplied or divided by a random factor of up to `2 ** variation`.
         If `variation` is above the field `near`, observations and rewards outside of their spaces
