@@ -1,7 +1,8 @@
 """Pictures of environment states, for players, adapters, notebooks and web pages.
 
-An environment with tiles is drawn by its `picture`, or from tiles and sprites if the picture is
-None. Any other environment is drawn from its observation, if this is a matrix or an image.
+For an environment with tiles, the picture is the result of `picture`, or, if this is None, is
+composed of the sprites of its tiles. For any other environment, the picture shows the observation,
+if the observation is a matrix or an image.
 """
 
 import functools
@@ -38,7 +39,7 @@ def has_tiles(env: Env) -> bool:
 
 
 def has_picture(env: Env) -> bool:
-    """Return whether the environment is drawn by `picture` or from the observation, not from tiles.
+    """Return whether pictures come from `picture` or the observation, and not from tiles.
 
     The result is only valid if `is_drawn` is true.
     """

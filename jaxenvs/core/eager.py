@@ -30,11 +30,12 @@ _off: contextvars.ContextVar[bool] = contextvars.ContextVar("op_by_op", default=
 def compiled(method: Method) -> Method:
     """Decorate a method so that eager calls run as one compiled program.
 
-    The object to which the method belongs must be frozen and hashable, because it is a static
-    argument. All other arguments are pytrees of arrays or numbers. Equal objects whose fields have
-    the same types share a program, which is recompiled only for new shapes, dtypes or structures.
-    If the object has a method `check_values`, it checks the argument `params` before the call,
-    because a trace cannot see values.
+    The method's object must be frozen and hashable, because it is a static argument. All other
+    arguments are pytrees of arrays or numbers. Equal objects whose fields have the same types share
+    a program. New shapes, dtypes or structures of the arguments cause a recompilation.
+
+    If the object has a method `check_values`, each eager call passes its argument `params` to this
+    method before it runs the program, because a trace cannot check values.
     """
     signature = inspect.signature(method)
 

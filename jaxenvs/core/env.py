@@ -62,14 +62,14 @@ class State(Struct):
 class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
     """One environment: frozen, hashable settings, and pure functions of arrays as methods.
 
-    An author subclasses it, declares settings as annotated fields (every subclass becomes a frozen
-    dataclass) and writes the abstract members; `make` fails if one is missing. `step` counts
-    `time`, applies the time limit, casts dtypes and checks its arguments. The members in
-    `jaxenvs.core.parts`, for players, learners, batches, levels as text and comparison with other
-    packages, have defaults.
+    An author writes a subclass with settings, as annotated fields, and the abstract members; `make`
+    fails if a member is missing. Every subclass becomes a frozen dataclass. `step` counts `time`,
+    applies the time limit, casts dtypes and checks its arguments. The members in
+    `jaxenvs.core.parts` have defaults. They are for players, learners, batches, levels as text and
+    comparison with other packages.
     """
 
-    # maximum number of candidate levels that a reset draws; above 1 if `accepts` can reject one
+    # maximum number of candidate levels of one reset; 1 if `accepts` accepts every level
     level_budget: ClassVar[int] = 1
     # Action taken in place of an illegal one; None: an illegal action changes only `time`.
     idle_action: ClassVar[int | None] = None

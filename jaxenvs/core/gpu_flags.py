@@ -1,17 +1,16 @@
 """XLA flags that make environments run faster on NVIDIA GPUs.
 
-XLA runs a program as CUDA graphs, which it calls command buffers. Three defaults of XLA cost time,
-and the flags change them:
+XLA runs a program as a sequence of CUDA graphs ("command buffers"). The flags change three defaults
+of XLA that cost time:
 
-- A graph contains no loop whose number of iterations depends on data. In each iteration of such
-  a loop, the host waits for the GPU to learn whether to continue. A step has such a loop if its
-  resets come from `exact` or `stock`.
-- The kernels of a graph run one after another, although few kernels of a step depend on others.
-- `scan` fills its outputs with zeros first.
+- A loop whose number of iterations depends on data is not part of a graph. In each iteration, the
+host waits for the GPU to learn whether to continue. A step has such a loop if its resets come from
+`exact` or `stock`. - The kernels of a graph run one after another, although few kernels of a step
+depend on others. - `scan` fills its outputs with zeros first.
 
 A step of 4,096 environments of BabyAI-GoToLocal with reset source `stock` takes 52 us without the
-flags and 32 us with them; a step of 1,048,576 environments of DoorKey-8x8 takes 840 us without and
-644 us with them (H200, jax 0.11.2).
+flags and 32 us with them. A step of 1,048,576 environments of DoorKey-8x8 takes 840 us without the
+flags and 644 us with them (H200, jax 0.11.2).
 """
 
 import importlib.util

@@ -37,8 +37,8 @@ def legal_actions(env: Env, state: Any, params: Any = None) -> Mask:
 def has_illegal(env: Env) -> bool:
     """Return whether `env` forbids an action in some state.
 
-    If not, compiled programs need no mask at all. The function traces `action_mask`, once per
-    environment, to find out whether the mask depends on the state.
+    If the result is False, compiled programs need no mask. The function traces `action_mask` to
+    find out whether the mask depends on the state. The result is cached for each environment.
     """
     if not isinstance(env.action_space, Discrete) or type(env).action_mask is Env.action_mask:
         return False

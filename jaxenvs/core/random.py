@@ -87,10 +87,11 @@ def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array
 def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
     """Draw distinct uniform integers in `[0, count)`, in random order, from random uint32s.
 
-    The function first draws a Lehmer code: value i is a rank among the count - i integers that are
-    not yet taken. Each rank then becomes an integer: for every earlier rank, from the latest to the
-    first, the value is increased by 1 if it is at least as large as that rank. These comparisons
-    use only the ranks, not the earlier integers, so all values are computed in parallel.
+    Each integer first gets a rank: its index among the integers that are not yet taken (a Lehmer
+    code). Rank i is therefore below count - i. To turn a rank into an integer, the function
+    compares it with all earlier ranks, from the latest to the first, and adds 1 each time the value
+    is at least as large as the earlier rank. The comparisons need no earlier integer, so all
+    integers are computed in parallel.
     """
     number = np.arange(word.shape[0], dtype=np.int32)
     narrow = np.min_scalar_type(count - 1) if isinstance(count, int) else jnp.int32

@@ -76,11 +76,11 @@ class Ranks(NamedTuple):
 def numbers_from(
     rows: Int32[Array, " rows"], first: Any, slots: int, count: Array
 ) -> Int32[Array, " slots"]:
-    """Return the `slots` entries of the list `rows` that begin at entry `first`.
+    """Return `slots` entries of the list `rows`, from entry `first` on.
 
-    `rows` are row indices, as `Ranks.rows` returns them. Only the first `count` entries of `rows`
-    are valid. In the result, any other entry is replaced by a distinct index beyond the last row;
-    JAX drops writes to such an index.
+    `rows` are row indices, as `Ranks.rows` returns them, of which only the first `count` are valid.
+    Each entry beyond these becomes a distinct index beyond the last row, because JAX drops writes
+    to such an index.
     """
     slot = np.arange(slots, dtype=np.int32)
     listed = rows.at[first + slot].get(mode="clip")

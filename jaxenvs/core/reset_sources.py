@@ -19,8 +19,8 @@ from .ranks import Ranks, numbers_from
 from .starts import LEVEL, Starts, select, tree_bytes, written
 
 # Largest size of the states of a batch, in bytes, at which a GPU makes a new state for every
-# environment and keeps those of the done environments. For a larger batch, the GPU makes states for
-# the done environments only. To list these environments it needs six kernels and a wait for the
+# environment and selects those of the done environments. For a larger batch, the GPU makes states
+# only for the done environments. Listing these environments costs six kernels and a wait for the
 # host.
 SELECTED_BYTES = 32 << 20
 # Largest size of the states of a batch, in bytes, at which `auto` on a GPU uses `fresh`, which
@@ -63,7 +63,7 @@ def pool(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
 
 
 def pool_by_selection(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Make a new state for every environment, and use it if the environment is done.
+    """Make a new state for every environment, and use it in the done environments only.
 
     The new states start in prepared levels. An environment that is not done keeps its state in
     `states`. Return the states of the batch.
@@ -120,8 +120,9 @@ def _by_platform(
 ) -> Any:
     """Call `cpu(starts, *given)` on a CPU, `default(starts, *given)` on other platforms.
 
-    `platforms.by_platform` takes only arrays as arguments, so `starts` is split into its arrays
-    (key and params) and put together again in the called function.
+    `platforms.by_platform` takes only arrays, but `starts` contains an environment too. Only its
+    arrays (key and params) are therefore passed, and the called function puts them back into
+    `starts`.
     """
 
     def form(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -213,9 +214,9 @@ def _by_lane(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
     """Start new episodes in the done rows, at most `lanes` rows at a time; write only these rows.
 
     A row is one environment of the batch. The rows are divided into groups of `lanes` rows, and
-    lane i serves row i of each group. In each iteration, every lane draws one level for its first
-    row that still waits for a level. The lane finds this row by a maximum over the groups, which is
-    cheaper than a sort or a prefix sum over the batch.
+    lane i serves the i-th row of each group. In each iteration, every lane draws one level for the
+    first of its rows that still waits for a level. A maximum over the groups finds this row, which
+    is cheaper than a sort or a prefix sum over the batch.
     """
     num_envs = starts.num_envs
     groups = -(-num_envs // lanes)

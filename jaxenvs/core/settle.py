@@ -52,8 +52,8 @@ def _by_loop(tree: Any) -> Any:
         by_type.setdefault((leaf.shape, leaf.dtype), []).append(i)
     for places in by_type.values():
         group = [leaves[i] for i in places]
-        # The body of the loop rotates the arrays of the group by one position. An array of zeros is
-        # added, so that the body changes something even if the group has only one array.
+        # The body of the loop must change its arrays, so it rotates the group by one position. The
+        # array of zeros is added because rotating a group of one array changes nothing.
         group.append(jnp.zeros_like(group[0]))
         kept = jax.lax.fori_loop(0, trips, lambda _, x: [*x[1:], x[0]], group)
         for i, leaf in zip(places, kept, strict=False):

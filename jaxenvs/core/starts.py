@@ -15,8 +15,9 @@ from . import checks
 from .env import Env, Reset
 from .random import Keys
 
-# Purposes for which random keys are derived. A key is derived by folding in an integer, whose high
-# bits (from PURPOSE_SHIFT) hold the purpose and whose low bits hold the index of the row or level.
+# Purposes for which random keys are derived. To derive a key, `fold_in` is called with an integer:
+# its high bits, from bit PURPOSE_SHIFT on, are the purpose, and its low bits are the index of the
+# row or level.
 STEP, RESET, LEVEL, POOL, STOCK, STOCK_RESET = range(6)
 PURPOSE_SHIFT = 28
 
@@ -122,8 +123,8 @@ class Starts(NamedTuple):
 
         if count <= size:
             return begin(rows)
-        # Start the episodes in groups of `size` rows. The last group is padded with copies of the
-        # last entry of `rows`, whose results are removed below.
+        # Start the episodes in groups of `size` rows. Copies of the last entry of `rows` pad the
+        # last group; their results are removed below.
         groups = -(-count // size)
         groups = rows[np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)]
         begun = jax.lax.map(begin, groups)

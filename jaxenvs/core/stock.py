@@ -21,9 +21,9 @@ from .reset_sources import SELECTED_BYTES
 from .starts import PURPOSE_SHIFT, STOCK, STOCK_RESET, Starts, select, tree_bytes, written
 from .struct import Struct, struct
 
-# Number of levels that are made at a time, by the size of a state: (largest size in bytes, number
-# of levels). For small states, a GPU makes 8,192 levels in little more time than it needs to launch
-# the kernels. More than 1,024 large states would not fit into the GPU's cache.
+# (largest size of a state in bytes, number of levels that are made at a time). For small states, a
+# GPU makes 8,192 levels in little more time than it needs to launch the kernels. For large states,
+# more than 1,024 levels would not fit into the GPU's cache.
 CHUNKS = ((1024, 8192), (1 << 62, 1024))
 # In each step, the first num_envs / 128 done rows (environments) get their states in straight-line
 # code. If more rows are done, a loop serves the remaining rows.
@@ -186,8 +186,8 @@ class Ring(NamedTuple):
     def _added(self, trip: _Trip) -> _Trip:
         """Make a chunk of states, and append the accepted ones if the ring has room for a chunk.
 
-        After `level_budget` rejections without an accepted level, all levels of the chunk are
-        accepted.
+        A level of the chunk may be rejected. If at least `level_budget` levels were rejected since
+        the last accepted level, all levels of the chunk are accepted.
         """
         first, ready, chunks, served, rejected = trip.counters
         made, accepted = self._made(chunks)

@@ -1,7 +1,8 @@
 """Text about the cells around the agent of a grid world: sentences and a character map.
 
-People and language models read it, through `describe`. All functions take batches: arrays of tile
-bytes on the host, with a leading axis for the states. Parts of texts that repeat are cached.
+People and language models read the text, through `describe`. The methods of `Writer` take batches:
+arrays of tile bytes on the host, with a leading axis for the states. Repeated parts of texts are
+cached.
 """
 
 import functools

@@ -139,7 +139,8 @@ class VectorEnv:
     def reset(self, key: Keys, params: Any = None) -> Reset:
         """Start every environment. `key` is one key for the batch, or one key per environment.
 
-        The episode of environment i depends on the key and on i, but not on `num_envs`.
+        With one key for the batch, the episode of environment i depends on the key and on i, but
+        not on `num_envs`.
         """
         key = self._key(key, "reset")
         params = self.checked_params(params, "reset")

@@ -33,15 +33,16 @@ COMPOSED = {"reset", "sample_level", "reset_state", "step_state", "given_params"
 class Wrapper(Env, kw_only=False):
     """An environment that forwards every member to the wrapped environment `env`.
 
-    `env` and the fields of subclasses may be given by position. A subclass overrides the members
-    that change: `transform` if it computes its observation from the observation of `env`; `step`
-    and `reset_to`, perhaps with `inner`, if it changes states; `default_params` and `inner_params`
-    if it adds params; `fully_observed` if its observation leaves out something. `StatefulWrapper`
-    is the base of wrappers with a state.
+    `env` and the fields of subclasses may be given by position. A subclass overrides what it
+    changes:
 
-    All other members of `Env` are forwarded by `_forwarded`. Members that only some environments
-    have, such as `mission_text`, are forwarded by `__getattr__`. When called on the wrapper, they
-    take the wrapper's states and params.
+    - `transform`, if its observation is computed from the observation of `env`, - `step` and
+    `reset_to`, perhaps with `inner`, if it changes states, - `default_params` and `inner_params`,
+    if it adds params, - `fully_observed`, if its observation leaves out something.
+
+    `StatefulWrapper` is the base of wrappers with a state. `_forwarded` forwards all other members
+    of `Env`. `__getattr__` forwards members that only some environments have, such as
+    `mission_text`. When called on the wrapper, these members take the wrapper's states and params.
     """
 
     env: Env

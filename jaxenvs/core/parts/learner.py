@@ -51,7 +51,7 @@ class LearnerPart(Part):
     def map_features(self) -> Features:
         """Inputs of networks with spatial layers: a function that computes them, and their space.
 
-        These inputs are a map of cells with integer categories. By default the same as `features`.
+        The inputs are a map of cells with integer categories. The default is `features`.
         """
         return self.features
 

@@ -36,9 +36,9 @@ class PlayerPart(Part):
         """Keys and mouse actions with which a person plays.
 
         By default, Discrete actions get keys from their `action_names`, and other actions have no
-        keys. An environment whose action space is not Discrete can override this:
-        `Controls.actions` lists the keys, and `Controls.values` has the element of the action space
-        that each key selects.
+        keys. An environment with other actions may override this property. Then `Controls.actions`
+        lists the keys, and `Controls.values` has, for each key, the element of the action space
+        that the key selects.
         """
         if not isinstance(self.action_space, Discrete):
             return Controls()
@@ -165,9 +165,9 @@ class PlayerPart(Part):
     def trail(self, state: Any, action: int) -> Sequence[tuple[float, float]] | None:
         """Return the points that the latest step adds to a line that players draw over the picture.
 
-        The line shows the course of the episode, as points (x, y) from 0 to 1 across the picture.
-        `action` is the latest action and `state` the state after it; at the start of an episode,
-        `action` is -1. The default is None: no line is drawn. Not traceable by JAX.
+        The line shows the course of the episode. Its points are (x, y), from 0 to 1 across the
+        picture. `state` is the state after `action`, the latest action; `action` is -1 at the start
+        of an episode. The default is None: no line is drawn. Not traceable by JAX.
         """
         return None
 

@@ -51,7 +51,7 @@ class UpstreamPart(Part):
     def ending(self, level: PyTree[Array]) -> Ending | None:
         """Return a level close to the end of its task, and the actions that end it.
 
-        The result is made from the drawn level `level`. `jaxenvs check` plays the actions. The
-        default is None, for tasks without an end. Not traceable by JAX.
+        The level is made from `level`, a drawn level. `jaxenvs check` plays the
+        actions. The default is None, for tasks without an end. Not traceable by JAX.
         """
         return None
