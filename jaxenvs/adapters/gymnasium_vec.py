@@ -1,9 +1,9 @@
 """`to_gymnasium_vec`: a batch of one environment as a `gymnasium.vector.VectorEnv`.
 
 The batch supports all three autoreset modes. Environment i of a batch with seed s behaves as
-`to_gymnasium` with seed s + i. Infos have the form that `gymnasium.vector.SyncVectorEnv` returns.
-Deliberate differences: `options` are not modified, and without autoreset, a step after an episode's
-end raises an error that names the environments.
+`to_gymnasium` with seed s + i. Infos have the format of `gymnasium.vector.SyncVectorEnv`. There are
+two deliberate differences from `SyncVectorEnv`. First, `options` are not modified. Second, without
+autoreset, a step after the end of an episode raises an error that names the environments.
 """
 
 import functools

@@ -1,11 +1,16 @@
 """`to_gymnax`: one environment with the interface of gymnax, for learners that apply `vmap`.
 
-As in gymnax, `step` restarts done episodes. There are two versions: gymnax 1.0, whose `step`
-returns six values, and gymnax 0.0, whose `step` returns five, with `done` in place of `terminated`
-and `truncated`. Deliberate differences from gymnax: `terminated` and `truncated` are never both
-true. Under `vmap`, levels are generated only for environments whose episode is done; gymnax
-generates one for every environment in every step. There is no `is_terminated` or `is_terminal`,
-because termination does not follow from the state alone.
+As in gymnax, `step` restarts done episodes. There are two versions of the interface. In gymnax 1.0,
+`step` returns six values. In gymnax 0.0, it returns five, with `done` in place of `terminated` and
+`truncated`.
+
+Deliberate differences from gymnax:
+
+- `terminated` and `truncated` are never both true.
+- Under `vmap`, levels are generated only for environments whose episode is done. gymnax generates a
+  level for every environment in every step.
+- There is no `is_terminated` or `is_terminal`, because termination does not follow from the state
+  alone.
 """
 
 import dataclasses
@@ -162,9 +167,10 @@ def to_gymnax(
     """Return an environment (or the environment of an id) with the interface of gymnax.
 
     With `legacy`, `step` returns the five values of gymnax 0.0, as PureJaxRL, rejax, PureJaxQL and
-    Craftax_Baselines expect. `auto_reset=False` leaves restarts to a wrapper, such as craftax's
-    optimistic resets. `fields` are arguments of `jaxenvs.make`, for an id. Both interfaces work
-    with any installed gymnax from 0.0.9 on, because they use only gymnax's spaces and base class.
+    Craftax_Baselines expect. With `auto_reset=False`, `step` does not restart episodes; a wrapper
+    must do so, such as craftax's optimistic resets. `fields` are arguments of `jaxenvs.make`, for
+    an id. Both interfaces use only gymnax's spaces and base class, so they work with any installed
+    gymnax from 0.0.9 on.
     """
     kind = LegacyGymnaxEnv if legacy else GymnaxEnv
     return kind(common.environment(env, fields, "to_gymnax"), auto_reset)

@@ -55,9 +55,10 @@ class TorchVectorEnv(ExportedBatch):
     ) -> tuple[Tensors, dict[str, Any]]:
         """Start an episode in every environment, or in those that `options["reset_mask"]` selects.
 
-        A `seed` (0 or above) restarts the sequence of random numbers; without one, it continues.
-        Returns the observations of the whole batch, and an info with `action_mask` if an action can
-        be illegal. Raises `ValueError` for an unknown option or a mask of another shape or dtype.
+        A `seed` (0 or above) restarts the sequence of random numbers; None continues the sequence.
+        Returns the observations of the whole batch, and an info, which has the entry `action_mask`
+        if an action can be illegal. Raises `ValueError` for an unknown option or a mask of another
+        shape or dtype.
         """
         for name in options or {}:
             if name != "reset_mask":
@@ -154,14 +155,14 @@ def to_torch_vec(
 ) -> TorchVectorEnv:
     """Return `num_envs` copies of an environment whose observations are PyTorch tensors.
 
-    `device` is "cpu", "cuda", "cuda:1", a `torch.device` or a device of JAX, on which both packages
-    run; by default JAX's default device. `autoreset` and `reset_source` are explained in
-    `VectorEnv`. Leaves of `params` may have a leading axis of `num_envs`. `check_actions` compares
-    every action with the action space, for which the host must wait for the GPU. `fields` are
+    `device` is "cpu", "cuda", "cuda:1", a `torch.device` or a device of JAX; None is JAX's default
+    device. JAX and PyTorch both run on it. `autoreset` and `reset_source` are explained in
+    `VectorEnv`. Leaves of `params` may have a leading axis of `num_envs`. With `check_actions`,
+    every action is compared with the action space, and the host waits for the GPU. `fields` are
     arguments of `jaxenvs.make`, for an id.
 
-    Tensors share memory with JAX, but belong to the caller alone: no later step overwrites them,
-    and changing them in place does not change the state. Raises the errors of `make_vec`, and
+    A tensor shares memory with a JAX array that only the caller uses: no later step overwrites it,
+    and changing it in place does not change the state. Raises the errors of `make_vec`, and
     `ValueError` for a device that JAX or PyTorch cannot use.
     """
     return TorchVectorEnv(

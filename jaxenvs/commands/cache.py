@@ -1,12 +1,10 @@
 """On-disk cache of compiled programs, so that a command starts quickly the second time.
 
-Only the command line uses it; `import jaxenvs` changes no setting of JAX. Each command trims the
-folder when it starts: it removes old entries if the folder is too large.
-
-JAX's own size limit, `jax_compilation_cache_max_size`, has three drawbacks. It needs the package
-`filelock`. It makes JAX write a file at every read, which fails in a read-only folder. It makes JAX
-write an entry in two steps, and a process that is killed between these steps blocks all later
-writes.
+Only the command line uses the cache; `import jaxenvs` changes no setting of JAX. When a command
+starts, it removes old entries if the cache folder is too large. JAX's own size limit,
+`jax_compilation_cache_max_size`, is not used, for three reasons. It needs the package `filelock`.
+It makes JAX write a file at every read, which fails in a read-only folder. It makes JAX write an
+entry in two steps, and a process that is killed between these steps blocks all later writes.
 """
 
 import contextlib

@@ -29,8 +29,8 @@ from .table import COMMANDS, SHELLS, Command, load
 KINDS = ("ids", "families", "puzzles")
 GLOBAL = ("--help", "--version", "--completion")
 _NAME = r"--[a-z][a-z0-9-]*"
-# Matches options at the start of a line of help, also if the help is drawn in a box. The text about
-# an option is indented further, so an option that it mentions does not match.
+# Matches options at the start of a line of help, also inside a drawn box. Options that a
+# description mentions do not match, because descriptions are indented further.
 _OPTIONS = re.compile(rf"^(?:│ |  )?(?:-\w, )?({_NAME})(?:, ({_NAME}))*", re.MULTILINE)
 # Matches an option that takes a value, as `--help` shows it.
 _VALUE = re.compile(rf"({_NAME}) [A-Z{{[]")

@@ -278,9 +278,10 @@ def _shown(value: Any) -> str:
 def comments(kind: type) -> dict[str, str]:
     """Return the comments of the annotated fields of a class and its bases: name -> comment.
 
-    The comments are read from the source code. A comment is at the end of the field's line, on the
-    lines above, or a docstring below it. If a subclass annotates a field again without a comment,
-    the comment of the base class is used. The result is empty if there is no source code.
+    The comments are read from the source code; without source code, the result is empty. The
+    comment of a field is at the end of the field's line, on the lines above it, or a docstring
+    below it. If a subclass annotates a field again without a comment, the comment of the base class
+    is used.
     """
     notes: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):

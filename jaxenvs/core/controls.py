@@ -12,8 +12,8 @@ Place = tuple[int, int]  # row, column
 class ActionKeys(NamedTuple):
     """The name and the keys of one action, the main key first.
 
-    An action that has an arrow key or Space should also have a letter, because the viewer uses the
-    arrow keys and Space to step through time while a policy plays.
+    While a policy plays, the viewer uses the arrow keys and Space to step through time. An action
+    with an arrow key or Space should therefore also have a letter.
     """
 
     name: str

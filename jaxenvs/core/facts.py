@@ -79,8 +79,8 @@ def listed(parts: Iterable[str]) -> str:
 def sentences(facts: Iterable[Fact]) -> list[str]:
     """Return facts as a list of sentences.
 
-    Each fact of kind `sentence` comes first, as it is. Then follow one sentence about all bars, one
-    about all counts, and one about each remaining fact.
+    The facts of kind `sentence` come first, one sentence each. They are followed by one sentence
+    about all bars, one sentence about all counts, and one sentence for each remaining fact.
     """
     facts = list(facts)
     found = [f"{_begun(_labelled(f))}." for f in facts if f.kind == "sentence"]

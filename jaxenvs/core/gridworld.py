@@ -1,8 +1,8 @@
 """`GridWorld`, the base class of the families `grid` and `xland`.
 
-One agent moves on a grid and sees the cells ahead of it. Each cell of the grid is stored as one
-byte, the tile byte. `facing` is the agent's direction in MiniGrid's encoding: 0 right, 1 down, 2
-left, 3 up. `direction` is the agent's direction in the family's own encoding, which may differ.
+One agent moves on a grid and sees the cells ahead of it. Each cell is stored as one byte, the tile
+byte. The agent's direction has two encodings. `facing` is MiniGrid's: 0 right, 1 down, 2 left, 3
+up. `direction` is the family's own, which may differ.
 """
 
 import functools

@@ -16,11 +16,11 @@ from .looks import COLOURS, FLOOR
 from .spaces import Box, Dict, Space
 
 Pixels = UInt8[Array, "height width 3"]
-# RGB colours of the categories 0, 1, 2 and so on. Black is left out, because it resembles the
-# colour of category 0, which is the colour of a floor.
+# RGB colours of the categories 0, 1, 2 and so on. Category 0 has the colour of a floor. Black is
+# left out, because it looks similar to this colour.
 CATEGORIES = np.array([FLOOR, *(c for name, c in COLOURS.items() if name != "black")], np.uint8)
-# Maximum number of tiles along the longer side of the picture, for a matrix observation and for an
-# image observation.
+# Maximum number of tiles along the longer side of the picture: MOST_CELLS for a matrix observation,
+# MOST_BLOCKS for an image observation.
 MOST_CELLS, MOST_BLOCKS = 32, 16
 
 

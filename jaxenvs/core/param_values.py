@@ -84,7 +84,8 @@ class _Given(property):
 def apply_to_defaults(cls: type) -> None:
     """Replace the `default_params` of a class by a property that applies given params.
 
-    The property calls the original `default_params`, defined by the class or inherited.
+    The property calls the original `default_params`, which the class defines or inherits, and
+    replaces in its result the values of the params that were given to `make`.
     """
     own = inspect.getattr_static(cls, "default_params")
     is_applied = isinstance(own, _Given) or getattr(own, "__isabstractmethod__", False)

@@ -1,10 +1,10 @@
 """Random numbers that need few GPU kernels.
 
 Code that draws a level or makes a step first draws all random 32-bit integers ("words") that it
-needs, in one operation. Integer arithmetic then turns each word into a random number. Where
-cryptographic independence is not needed, `hashed` replaces JAX's threefry by a short hash of the
-key and a counter. The hash uses the finaliser `lowbias32` of C. Wellons, "Prospecting for hash
-functions".
+needs, in one operation. Integer arithmetic then turns each word into a random number. Where words
+need not be cryptographically independent, `hashed` replaces JAX's threefry: it computes each word
+by a short hash of the key and a counter. The hash uses the finaliser `lowbias32` of C. Wellons,
+"Prospecting for hash functions".
 """
 
 import functools

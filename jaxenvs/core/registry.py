@@ -1,8 +1,8 @@
 """The registry of environments, which maps ids to environment classes and their settings.
 
 An id has the form `Family-Name[-Size][-Variant]-vN`, such as `Grid-Empty-8x8-v0`. An alias is the
-id of the same environment in another package, such as MiniGrid. A module registers its ids when it
-is imported, and it is imported when one of its ids is first used.
+id of the same environment in another package, such as MiniGrid. The first use of an id imports the
+module that registers the id.
 """
 
 import dataclasses
@@ -130,10 +130,12 @@ def register(
 ) -> Callable[[EnvClass], EnvClass]:
     """Return a class decorator that registers a subclass of `Env` under `id`.
 
-    `fields` are the constructor fields that the id sets. `aliases` are ids of the same environment
-    in other packages; an alias needs no version. `representative` makes the id stand for its class,
-    see `representatives`. Raises `ValueError` for a malformed or taken id, and `TypeError` if the
-    decorated object is not a subclass of `Env`.
+    `fields` are the values that the id sets for constructor fields. `aliases` are ids of the same
+    environment in other packages; an alias needs no version. With `representative`, benchmarks and
+    pictures use this id for its class (see `representatives`).
+
+    Raises `ValueError` for a malformed or taken id, and `TypeError` if the decorated object is not
+    a subclass of `Env`.
     """
     aliases = tuple(aliases)
     for name in (id, *aliases):
@@ -280,7 +282,8 @@ def _natural(id: str) -> tuple[str | int, ...]:
 def absent(ids: Iterable[str], reason: str) -> None:
     """Record why environments of another package are not reproduced, and what to use instead.
 
-    The error for such an id ends with `reason`. Ids that are registered are not affected.
+    The error message for one of these ids ends with `reason`. An id that is registered all the same
+    can be used normally.
     """
     _absent.update(dict.fromkeys(ids, reason))
 
@@ -306,8 +309,8 @@ def _unknown(id: str) -> str:
 def expect(modules: Mapping[str, str]) -> None:
     """Declare which module registers ids, by the first word of the ids.
 
-    `modules` maps a first word, such as "Grid", to the name of a module. The module is imported
-    when an id with this first word is first used.
+    `modules` maps a first word, such as "Grid", to the name of a module. The first use of an id
+    with this first word imports the module.
     """
     _modules.update(modules)
 

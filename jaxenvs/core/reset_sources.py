@@ -96,8 +96,9 @@ def _from_pool(starts: Starts, levels: Any, rows: Int32[Array, " rows"]) -> Any:
 def exact(starts: Starts, states: Any, ended: Ended, chunk: int | None = None) -> Any:
     """Start new episodes in the done rows, and generate levels for these rows only.
 
-    A row is one environment of the batch; `chunk` levels are generated at a time. The levels are
-    the same as with `fresh`, bit for bit. Return the states of the batch.
+    A row is one environment of the batch. `chunk` is the number of levels that are generated at a
+    time; None means a default. The levels are the same as with `fresh`, bit for bit. Return the
+    states of the batch.
     """
     count = starts.num_envs
     narrow = min(chunk or max(1, max(512, count) // starts.env.rows_per_lane), count)

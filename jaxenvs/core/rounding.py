@@ -1,8 +1,8 @@
 """`rounded` prevents XLA from fusing a product with the addition that follows.
 
-XLA's compiler for CPUs turns `a * b + c` into one fused multiply-add, which rounds once. Its
-compiler for GPUs (jax 0.11) rounds the product and then the sum, as eager JAX does. A state
-computed by such a sum would therefore differ in its last bit between CPU and GPU.
+For CPUs, XLA compiles `a * b + c` to one fused multiply-add, which rounds once. For GPUs (jax
+0.11), XLA rounds the product and then the sum, as eager JAX does. Without `rounded`, a state
+computed by such a sum would differ in its last bit between CPU and GPU.
 """
 
 import jax.numpy as jnp

@@ -57,19 +57,19 @@ class VectorEnv:
       none       never; call `reset_rows` to restart the environments that you select.
 
     `reset_source` sets the source of the next episode's level:
-      fresh  every step generates a level for every environment, and uses it only if the episode is
-             done: for levels that are very cheap to generate, on a GPU;
-      exact  every step generates levels for the done episodes only, `chunk` at a time. The levels
-             are the same as with `fresh`, bit for bit;
-      auto   `exact` on a CPU and for large batches, `fresh` otherwise: for cheap levels;
-      pool   levels are drawn from `pool_size` prepared ones: the cheapest source, but levels repeat
-             until you call `refresh`, for example between rollouts. `refresh` replaces the
-             `refresh_size` oldest levels (by default all levels);
-      stock  `stock_size` prepared first states, each of which begins one episode only; `chunk` new
-             ones are made whenever there is room. Episodes are as independent as with `exact` and
-             cost little more than with `pool`: for expensive levels on a GPU. The levels that an
-             environment gets depend on the whole batch. If params differ between environments,
-             `stock` works like `exact`; if params change, states made before are discarded.
+      fresh  every step generates a level for every environment; only done environments use theirs.
+             Suits levels that are very cheap to generate, on a GPU;
+      exact  every step generates levels for the done environments only, `chunk` at a time. The
+             levels are the same as with `fresh`, bit for bit;
+      auto   `exact` on a CPU and for large batches, `fresh` otherwise. Suits cheap levels;
+      pool   levels are drawn from `pool_size` prepared levels. This source is the cheapest, but
+             levels repeat until you call `refresh`, for example between rollouts. `refresh`
+             replaces the `refresh_size` oldest levels (by default all levels);
+      stock  episodes begin in `stock_size` prepared first states, each of which is used once;
+             `chunk` new states are made whenever there is room. Episodes are as independent as with
+             `exact` and cost little more than with `pool`. Suits expensive levels on a GPU. The
+             levels that an environment gets depend on the whole batch. If params differ between
+             environments, `stock` works like `exact`; if params change, old states are discarded.
     """
 
     env: Env

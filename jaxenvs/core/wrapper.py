@@ -36,9 +36,10 @@ class Wrapper(Env, kw_only=False):
     `env` and the fields of subclasses may be given by position. A subclass overrides what it
     changes:
 
-    - `transform`, if its observation is computed from the observation of `env`, - `step` and
-    `reset_to`, perhaps with `inner`, if it changes states, - `default_params` and `inner_params`,
-    if it adds params, - `fully_observed`, if its observation leaves out something.
+    - `transform`, if its observation is computed from the observation of `env`,
+    - `step` and `reset_to`, perhaps with `inner`, if it changes states,
+    - `default_params` and `inner_params`, if it adds params,
+    - `fully_observed`, if its observation leaves out something.
 
     `StatefulWrapper` is the base of wrappers with a state. `_forwarded` forwards all other members
     of `Env`. `__getattr__` forwards members that only some environments have, such as

@@ -25,8 +25,8 @@ MOST_ATTRIBUTE = 60_000
 class Writer:
     """Writer of a dataset.
 
-    Until `finish` is called, the files are in a hidden folder next to the dataset's folder, and no
-    dataset of this name appears.
+    The files are in a hidden folder next to the dataset's folder until `finish` is called. A
+    dataset that is not finished therefore never appears under its name.
     """
 
     def __init__(

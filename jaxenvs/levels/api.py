@@ -113,8 +113,8 @@ def check(env: Env, level: PyTree[Any]) -> list[str]:
 def mutate(env: Env, key: Key, level: PyTree[Any], edits: int | Array = 1) -> PyTree[Any]:
     """Return a level after random edits, such as an added wall, a removed wall or a moved object.
 
-    The result is valid for `reset_to`, and its mission names only objects that exist, but it may be
-    unsolvable. If an edit is impossible in the level, it changes nothing. Works inside `jit` and
+    The result is valid for `reset_to`, and its mission names only objects that exist, but the level
+    may be unsolvable. An edit that is impossible in the level is skipped. Works inside `jit` and
     `vmap`.
     """
     module = _format(env, "mutate")

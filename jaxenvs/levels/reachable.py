@@ -27,14 +27,16 @@ def distances(
 ) -> DistanceTable:
     """Return the fewest steps to success from every state that can be reached in the levels.
 
-    levels: as for `from_levels`, a file or a sequence of levels.
+    levels: a file or a sequence of levels, as for `from_levels`.
     max_states: largest number of states of all levels together, without the states that end an
         episode. A level of DoorKey-8x8 has about 7,000.
 
-    The result is exact, because a breadth-first search steps every state with every action. The
-    time limit is ignored. A level that begins solved has distance 1, because an episode ends only
-    after a step. Raises `ValueError` if there are more than `max_states` states, and the errors of
-    `from_levels`. Raises the errors of `solve` for an environment without an optimum.
+    A breadth-first search steps every state with every action, so the result is exact. The time
+    limit is ignored. A level that begins solved has distance 1, because an episode ends only after
+    a step.
+
+    Raises `ValueError` if there are more than `max_states` states, the errors of `from_levels`,
+    and, for an environment without an optimum, the errors of `solve`.
     """
     check_solver(env)
     played = from_levels(env, levels)

@@ -46,12 +46,13 @@ def solve(
     """Find the fewest steps to success in each level, with a plan and a proof or bounds.
 
     levels: a level, levels with a leading axis, or a sequence of levels or of entries of `load`.
-        Grid, BabyAI and puzzles also take states, from which the plan then starts.
+        For Grid, BabyAI and puzzles, a level may be replaced by a state, from which the plan then
+        starts.
     node_budget: largest number of states that a search stores.
     batch_size: number of states that a search expands together.
-    shared: whether levels with different numbers of objects share a compiled program. The search is
-        a little slower, but an editor or viewer, which solves one level after another, seldom waits
-        for a compilation.
+    shared: whether levels with different numbers of objects share a compiled program. Sharing makes
+        the search a little slower, but saves compilations in an editor or viewer, which solves one
+        level after another.
 
     Plans ignore the time limit; `optimal_return` takes it into account. Raises
     `NotImplementedError` for a family without a solver, and `TypeError` for an environment without

@@ -1,8 +1,8 @@
 """Fuzzing: random play that includes illegal and invalid actions, with a check of every step.
 
 The play and the checks are one compiled program. The environments of a batch differ in levels, time
-limits and other params. Half of the actions are sampled uniformly from the action space; the others
-are illegal by the action mask, or outside the space.
+limits and other params. Half of the actions are drawn uniformly from the action space. The other
+half are illegal (by the action mask) or invalid (outside the space).
 """
 
 import dataclasses

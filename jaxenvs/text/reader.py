@@ -1,8 +1,8 @@
 """A scripted agent that solves simple grid worlds from the text alone: the reference `reader`.
 
-It keeps a map of the cells that it has seen and walks to the object of the mission. It solves
-missions such as "get to the green goal square", "use the key to open the door and then get to the
-goal" and "go to the red ball", and ignores other missions.
+The agent keeps a map of the cells that it has seen and walks to the object of the mission. It
+understands missions such as "get to the green goal square", "use the key to open the door and then
+get to the goal" and "go to the red ball". It ignores other missions.
 """
 
 import random

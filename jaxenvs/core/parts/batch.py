@@ -20,7 +20,7 @@ class BatchPart(Part):
     # Number of environments that share one level generator on a CPU: the reset source `exact`
     # generates num_envs / rows_per_lane levels at a time.
     rows_per_lane: ClassVar[int] = ROWS_PER_LANE
-    # Maximum number of levels that are generated together, for large levels; 0: no limit.
+    # Maximum number of levels that are generated in parallel, for large levels; 0: no limit.
     levels_at_once: ClassVar[int] = 0
     # Whether `carry_over` copies anything into the next episode.
     carries_over: ClassVar[bool] = False
@@ -31,7 +31,7 @@ class BatchPart(Part):
 
         `ended` is the last state of the old episode, `begun` the first state of the new one. By
         default nothing outlives an episode. An environment that overrides this method, such as
-        `wrappers.LogWrapper`, must also set `carries_over`. Only then do batches and adapters call
-        the method, at each restart.
+        `wrappers.LogWrapper`, must also set `carries_over`, because batches and adapters call the
+        method only if `carries_over` is true.
         """
         return begun

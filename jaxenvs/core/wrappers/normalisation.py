@@ -79,12 +79,12 @@ class NormalizeObservation(StatefulWrapper):
     """Normalises observations: subtracts their running mean and divides by the standard deviation.
 
     Observations are float32. The statistics are part of the state and outlive episodes.
+    `update_running_mean=False` freezes the statistics, for evaluations.
 
     With `shared=False`, each environment has separate statistics, as in Gymnasium's
     `NormalizeObservation`. With `shared=True`, all environments of a batch use the same statistics,
-    as in Gymnasium's wrapper for vector environments and in PureJaxRL. The first observation of an
-    episode then does not update the statistics, but is normalised. `update_running_mean=False`
-    freezes the statistics, for evaluations.
+    as in Gymnasium's wrapper for vector environments and in PureJaxRL. Shared statistics are not
+    updated with the first observation of an episode, but this observation is normalised too.
 
     The last digits of the observations may differ between two compiled programs.
     """
