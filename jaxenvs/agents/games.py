@@ -44,7 +44,7 @@ def environment(id: str, fields: Mapping[str, Any]) -> Env:
     an environment whose state is larger than `MAX_STATE_BYTES`.
     """
     check_id(id)
-    # `make` has parameters with these names, so no field can have them.
+    # `id` and `self` are parameters of `make`, so no field can have these names.
     for name in sorted({"id", "self"} & {*fields}):
         raise UsageError(f"fields: {id} has no field {name!r}; rules lists its fields")
     given = {name: _value(name, value) for name, value in fields.items()}

@@ -1,7 +1,7 @@
 """Small integers packed into 32-bit integers ("words").
 
-`join` and `cut` pack fields of different widths into one word and unpack them. `pack` and `unpack`
-do this for an array of values of equal width, which may need several words.
+`join` packs fields of different widths into one word; `cut` unpacks them. `pack` packs an array of
+values of equal width into one or more words; `unpack` unpacks them.
 """
 
 import functools
@@ -70,8 +70,8 @@ def nth_bit(
 ) -> Int32[Array, "*batch"]:
     """Return the position of the `rank`-th of the bits that are 1 in a sequence of words.
 
-    Each word has `width` bits (16 or 32). Ranks and positions count from 0 at the lowest bit of the
-    first word. The result is undefined if at most `rank` bits are 1.
+    `rank` counts from 0. A word has `width` bits (16 or 32). Positions count from 0 at the lowest
+    bit of the first word. The result is undefined if at most `rank` bits are 1.
     """
     word, number, before = words[0], jnp.zeros_like(rank), jnp.zeros_like(rank)
     seen = jax.lax.population_count(word)

@@ -1,7 +1,7 @@
 """Convert new arrays so that they can be the carry of a JAX loop.
 
-The arrays get strong dtypes. Under `shard_map`, they also get the type "varying": JAX marks arrays
-in this way if they may differ between devices.
+The arrays get strong dtypes. Under `shard_map`, the arrays also get JAX's type "varying", for
+arrays that may differ between devices.
 """
 
 import functools
@@ -35,8 +35,8 @@ def varying_like(key: Key, leaf: Array) -> Array:
 def varying_with(inputs: Any, tree: T) -> T:
     """Return `tree`; under `shard_map`, mark its leaves as varying over the devices of `inputs`.
 
-    A leaf of `tree` then varies over every device axis over which some leaf of `inputs` varies.
-    Each leaf of `inputs` must have elements and must not be a random key. See `varying_like`.
+    If any leaf of `inputs` varies over an axis of the device mesh, every leaf of the result does
+    too. Each leaf of `inputs` must have elements and must not be a random key. See `varying_like`.
     """
     leaves = map(jnp.asarray, jax.tree.leaves(inputs))
     firsts = (leaf[(0,) * leaf.ndim].astype(jnp.bool_) for leaf in leaves)

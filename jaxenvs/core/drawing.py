@@ -98,9 +98,9 @@ def board_shape(env: Env) -> tuple[int, int]:
 def fitting_tile_size(shape: tuple[int, int], width: int, height: int, largest: int = 64) -> int:
     """Return the largest tile size at which a picture fits into `width` x `height` pixels.
 
-    `shape` is the number of (rows, columns) of tiles in the picture. The tile size, in pixels, is a
-    multiple of 4, so that edges are crisp, and lies between 4 and `largest`. At size 4 the picture
-    may be too large to fit.
+    `shape` is the number of rows and columns of tiles in the picture. The tile size, in pixels, is
+    a multiple of 4, so that edges are crisp. It lies between 4 and `largest`; at size 4 the picture
+    may still be too large.
     """
     rows, columns = shape
     fits = min(width // columns, height // rows, largest)

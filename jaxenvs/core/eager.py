@@ -1,9 +1,9 @@
 """`compiled`, a decorator: eager calls of the decorated method run as one compiled program.
 
 An eager call is a call outside any JAX trace. Without the decorator, JAX would run an eager call
-one operation at a time and recompile its loops at each call; a reset that draws its level in loops
-would take a second or two. With the decorator, later calls reuse the compiled program. Inside a
-trace, and under `jax.disable_jit`, the decorator changes nothing.
+one operation at a time and recompile its loops at each call. For example, a reset that draws its
+level in loops would take a second or two. With the decorator, the first call compiles a program,
+which later calls reuse. Inside a trace, and under `jax.disable_jit`, the decorator has no effect.
 """
 
 import contextlib
@@ -57,9 +57,9 @@ def compiled(method: Method) -> Method:
             raise
         except Exception:
             pass
-        # The compiled call failed: the caller made a mistake, or the method cannot be compiled. A
-        # call without compilation raises a clearer error: its message shows the argument values,
-        # and its traceback shows no frames of the compilation.
+        # The compiled call failed: the caller made a mistake, or the method cannot be compiled.
+        # Repeat the call without compilation, because its error is clearer: the message shows the
+        # argument values, and the traceback shows no frames of the compilation.
         with op_by_op():
             return method(owner, *args, **kwargs)
 

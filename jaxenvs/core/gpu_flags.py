@@ -44,11 +44,11 @@ FLAGS = (
 
 
 def enable() -> bool:
-    """Add the flags to the environment variable `XLA_FLAGS`; return whether any was added.
+    """Add the flags to the environment variable `XLA_FLAGS`; return whether any flag was added.
 
-    Call it before JAX first computes anything or lists its devices, because XLA reads the variable
-    only once. A flag that the user has already set in the variable keeps its value. Nothing changes
-    if JAX's CUDA plugin is missing or jaxlib is too old.
+    XLA reads the variable only once, so call this function before JAX first computes anything or
+    lists its devices. A flag that the user has already set in the variable keeps its value. Nothing
+    changes if JAX's CUDA plugin is missing or jaxlib is too old.
     """
     given = os.environ.get("XLA_FLAGS", "")
     new = [str(flag) for flag in known() if flag.name not in given]

@@ -1,8 +1,9 @@
 """Sprites of the tile worlds: floors, walls, doors, objects and the agent, drawn with `paint.py`.
 
 A paint is an RGB colour, or the name of a shade of the tile's colour (see `SHADES`). Most edges lie
-on eighths of a tile, so pictures are crisp at 8 or more pixels per tile. Doors differ in shape as
-well as in colour: an open door leaves a gap, a closed one has a knob, a locked one a padlock.
+on multiples of an eighth of a tile, so pictures are crisp at 8 or more pixels per tile. Doors
+differ in shape as well as in colour: an open door has a gap, a closed door a knob, and a locked
+door a padlock.
 """
 
 import functools

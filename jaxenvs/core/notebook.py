@@ -1,7 +1,7 @@
 """The HTML summary of an environment that a notebook shows, made by `shown`.
 
-`shown` never raises, because a mistake in one member of an environment must not hide the rest of
-the summary. It waits only a few seconds for XLA to compile the picture.
+`shown` never raises an error: if one member of an environment fails, the summary still shows the
+other members. `shown` waits only a few seconds for XLA to compile the picture.
 """
 
 import dataclasses

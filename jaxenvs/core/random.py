@@ -100,9 +100,9 @@ def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
     for earlier in range(word.shape[0] - 2, -1, -1):
         passes = (value >= rank[earlier]) & (number > earlier)
         value = value + passes.astype(narrow)
-    # Without the barrier XLA would fuse this chain of comparisons into a kernel that uses the
-    # values, such as the kernel that fills a grid. The thread of each cell would repeat the whole
-    # chain.
+    # The barrier keeps XLA from fusing this chain of comparisons into a kernel that uses the
+    # values, such as the kernel that fills a grid. In a fused kernel, the thread of each cell would
+    # repeat the whole chain.
     return jax.lax.optimization_barrier(value).astype(jnp.int32)
 
 

@@ -39,7 +39,7 @@ class Ranks(NamedTuple):
         size = mask.shape[0]
         bits = jnp.pad(mask, (0, -size % (_WORD * _WORD))).reshape(-1, _WORD, _WORD)
         words = (bits.astype(jnp.int32) << _PLACE).sum(axis=2, dtype=jnp.int32)
-        # Without the barrier XLA would fuse this packing into each reduction below, and each
+        # The barrier keeps XLA from fusing this packing into each reduction below. If fused, each
         # reduction would read the whole mask.
         words = jax.lax.optimization_barrier(words)
         ones = jax.lax.population_count(words)

@@ -237,9 +237,10 @@ def families() -> list[str]:
 
 
 def classes(family: str | None = None) -> dict[type[Env], list[str]]:
-    """Return a dict from each registered environment class to the list of its ids.
+    """Return a dict: registered environment class -> list of its ids.
 
-    Classes and ids are in the order of `list`, in which smaller sizes usually come first.
+    Classes and ids are in the order of the function `list`, in which smaller sizes usually come
+    first.
     """
     ids = list(family)
     kinds = dict.fromkeys(_specs[id].env_class for id in ids)

@@ -15,8 +15,8 @@ _LEAST = np.finfo(np.float32).min
 def rounded(product: Float32[Array, "*shape"]) -> Float32[Array, "*shape"]:
     """Return a finite product unchanged, but make XLA round it to float32 before it is used.
 
-    The function takes the maximum of the product and the most negative float, which costs one
-    instruction and stops the fusion. `reduce_precision` and `optimization_barrier` would have no
-    effect on a CPU, where XLA removes both before fusion.
+    The function returns the maximum of the product and the most negative float. This maximum costs
+    one instruction and stops the fusion. On a CPU, `reduce_precision` and `optimization_barrier`
+    would have no effect, because XLA removes both before fusion.
     """
     return jnp.maximum(product, _LEAST)

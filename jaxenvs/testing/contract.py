@@ -1,8 +1,8 @@
 """`check_env` tests whether an environment keeps the contract that `Env` documents.
 
-Environment authors call it, and the tests of jaxenvs run each of `CHECKS` on every id. A check is a
-function of a `Subject`, an environment with compiled functions; it raises `AssertionError` with a
-message if the environment breaks a rule.
+Environment authors call `check_env`. The tests of jaxenvs run each of `CHECKS` on every id. A check
+is a function of a `Subject`, an environment with compiled functions. If the environment breaks a
+rule, the check raises `AssertionError` with a message.
 """
 
 import dataclasses

@@ -138,11 +138,11 @@ class Fuzzer:
         return jax.tree.unflatten(structure, varied)
 
     def _act(self, key: Key, state: Any, params: Any, hostile: Array) -> PyTree[Array]:
-        """Draw a random action: from the action space, or with probability `hostile` a wrong one.
+        """Draw an action: a wrong one with probability `hostile`, else one of the action space.
 
         Half of the wrong actions are drawn from all values of the dtype, most of which lie outside
-        the action space. The other half are actions that the action mask forbids, if the mask
-        forbids any.
+        the action space. The other half are drawn from the actions that the action mask forbids,
+        or, if it forbids none, from the action space.
         """
         key_kind, key_sample, key_masked, key_wild = jax.random.split(key, 4)
         space = self.env.action_space
@@ -185,10 +185,10 @@ class Fuzzer:
     def _moved(
         self, key: Key, state: Any, action: PyTree, step: Step, params: Any
     ) -> Bool[Array, ""]:
-        """Return whether an action that the mask forbids has an effect that it must not have.
+        """Return whether an action that the mask forbids has a wrong effect.
 
-        A forbidden action must have the same effect as `idle_action`. If the environment has no
-        idle action, the forbidden action may only increase `time`.
+        A forbidden action must have the same effect as `idle_action`. If there is no idle action, a
+        forbidden action may only increase `time`.
         """
         env = self.env
         if not isinstance(env.action_space, Discrete) or isinstance(env, Wrapper):

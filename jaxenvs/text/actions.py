@@ -204,7 +204,7 @@ def _goes_on(first: str, rest: str, names: Sequence[str]) -> bool:
 
 
 def _bare(text: str) -> Iterator[str]:
-    """Yield a text without spaces around it, then without quotes and punctuation around it."""
+    """Yield a text without surrounding spaces, then without surrounding quotes and punctuation."""
     for part in (text.strip(), text.strip(_WRAPPING)):
         yield part
         if len(part) > 2 and part[0] == part[-1] and part[0] in "'\"`":

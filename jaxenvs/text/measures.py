@@ -1,7 +1,8 @@
 """Progress of an episode: a number from 0 to 1, comparable between environments.
 
-All definitions are in this file. `definition_of` selects one by the class of the environment (see
-`SPECIAL`), else by its success or achievements.
+All definitions of progress are in this file. For some classes of environments, `SPECIAL` has a
+definition. For any other environment, `definition_of` selects the definition by success or by
+achievements.
 """
 
 from collections.abc import Callable, Iterable

@@ -67,8 +67,8 @@ class LearnerPart(Part):
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
         """Return whether this step accomplished the task.
 
-        An episode with such a step counts as a success. The default is None, for tasks in which the
-        return is a score and no event counts as success.
+        An episode is a success if this function returns true for one of its steps. The default is
+        None, for tasks in which the return is a score and no event counts as success.
         """
         return None
 
@@ -83,8 +83,8 @@ class LearnerPart(Part):
     def optimal_return(self, level: PyTree[Array], params: Any) -> Float32[Array, ""] | None:
         """Return the largest undiscounted return that a plan can have in a level.
 
-        The plan is made with knowledge of the whole level, although an agent may observe only a
-        part of it. The default is None, for environments in which this computation is expensive.
+        The plan may use the whole level, although an agent may observe only a part of it. The
+        default is None, for environments in which this computation is expensive.
         """
         return None
 
