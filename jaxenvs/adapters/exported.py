@@ -78,9 +78,9 @@ class ExportedBatch(common.Adapter):
     ) -> tuple[PyTree[Array], dict[str, Any]]:
         """Start an episode in each environment that the mask `rows` selects.
 
-        `is_all` says whether the mask selects all environments. A `seed` restarts the sequence of
-        random numbers. If the first call gets no seed, it draws one. Returns the observations of
-        the whole batch and the info.
+        `is_all` is True if the mask selects all environments. A `seed` restarts the sequence of
+        random numbers. If the first call has no `seed`, a seed is drawn. Returns the observations
+        of the whole batch and the info.
         """
         if self._carry is None:
             if not is_all:

@@ -126,8 +126,9 @@ class SB3VecEnv(VecEnv):
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Set a param of some or all environments, with effect from the next step on.
 
-        Raises `AttributeError` for a name that is not a param, because other settings are arguments
-        of `to_sb3_vec`. Raises the errors of `make_vec` for a bad value.
+        Only params can be set; other settings are arguments of `to_sb3_vec`. Raises
+        `AttributeError` for a name that is not a param, and the errors of `make_vec` for a bad
+        value.
         """
         params, defaults = self.batch.params, self.jaxenv.default_params
         if attr_name not in vars(defaults):

@@ -41,8 +41,8 @@ class Words(NamedTuple):
     """Words that can complete the arguments of a command."""
 
     summary: str
-    # Position of an argument -> words that can complete it. Position "" means the first word after
-    # the command; the name of an option, such as "--algo", means the word after this option. See
+    # Position of an argument -> words that can complete it. Position "" is the first word after the
+    # command; an option such as "--algo" is the position of the word after this option. See
     # `Command.takes` for all positions.
     places: dict[str, tuple[str, ...]]
     folders: frozenset[str]  # positions of arguments that may also be a folder
@@ -143,7 +143,7 @@ case "$line" in
 esac; esac
 for word in $list; do case "$word" in "$1"* | /) echo "$word" ;; esac; done"""
 # Completion script for bash, which calls `_PROGRAM`. Bash splits an argument such as `--algo=ppo`
-# into three words, the second of which is "=". If COMPREPLY stays empty, bash completes file names.
+# into three words: "--algo", "=" and "ppo". If COMPREPLY stays empty, bash completes file names.
 _BASH = """_jaxenvs() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" IFS=$'\\n'
     [[ $word == "=" ]] && word=

@@ -1,7 +1,8 @@
 """Decide whether a recorded training run has learned anything.
 
-It has learned something if its policy beats random play by more than chance. The records of runs
-and of random play are in `reference.json`, which `benchmarks/reference.py` writes.
+A run has learned something if its policy beats random play by more than chance explains.
+`reference.json` contains the records of runs and of random play; `benchmarks/reference.py` writes
+it.
 """
 
 import math

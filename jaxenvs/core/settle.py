@@ -1,8 +1,8 @@
 """`settled` and `stored` make XLA compute values once and store them in memory.
 
-Without them, XLA fuses a chain of arithmetic into every operation that uses its results. A long
-chain with many results is then compiled and computed once for each result, which can take minutes
-of compilation and tens of times the work.
+Without them, XLA copies a chain of arithmetic into every operation that uses a result of the chain.
+A long chain with many results is then compiled and computed once for each result. This can take
+minutes of compilation and multiply the work by tens.
 """
 
 from typing import Any, TypeVar
@@ -41,9 +41,9 @@ def _as_it_is(tree: Any) -> Any:
 def _by_loop(tree: Any) -> Any:
     """Pass the values through a loop of zero iterations, which XLA cannot fuse across.
 
-    The loop costs nothing, because its body never runs. XLA keeps the loop, because it does not
-    know that the number of iterations is zero. A plain `optimization_barrier` would have no effect
-    on a CPU, where XLA removes it before fusion.
+    The loop costs nothing, because its body never runs. XLA does not know that the number of
+    iterations is zero, so it keeps the loop. On a CPU, a plain `optimization_barrier` would have no
+    effect, because XLA removes it before fusion.
     """
     trips = jax.lax.optimization_barrier(jnp.int32(0))
     leaves, structure = jax.tree.flatten(tree)

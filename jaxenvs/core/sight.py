@@ -1,7 +1,7 @@
-"""The agent's view of a grid, and which of its cells the agent sees (MiniGrid's occlusion).
+"""The agent's view of a grid, and the mask of its cells that the agent sees (MiniGrid's occlusion).
 
-A view is a square, indexed `[across, ahead]` like MiniGrid's image: `across` runs from the agent's
-left to its right, `ahead` from 0 in the far row to `size - 1` in the agent's row. The agent is at
+A view is a square, indexed `[across, ahead]` like MiniGrid's image. `across` runs from the agent's
+left to its right. `ahead` is 0 in the far row and `size - 1` in the agent's row. The agent is at
 `[size // 2, size - 1]` and looks towards index 0 of `ahead`. Source: MiniGrid 3.2, `gen_obs`.
 """
 

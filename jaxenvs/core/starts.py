@@ -146,9 +146,9 @@ def param_axes(env: Env, params: Any) -> Any:
 
 
 def written(states: Any, rows: Int32[Array, " slots"], new: Any, in_order: bool = False) -> Any:
-    """Return the states of a batch in which the environments `rows` have the states `new`.
+    """Return the states of a batch, with the states `new` written at the indices `rows`.
 
-    `rows` are distinct indices of environments; indices beyond the last environment are dropped.
+    `rows` are distinct indices of environments. An index beyond the last environment is skipped.
     `in_order` tells XLA that `rows` is sorted. XLA writes in place where it can.
     """
     return jax.tree.map(

@@ -171,7 +171,7 @@ class Ring(NamedTuple):
     def _taken(self, trip: _Trip, number: Any) -> Any:
         """Return one or several unused states of the ring, without removing them.
 
-        `number` says which: 0 is the next unused state, 1 the one after it, and so on.
+        `number` is the index of each state among the unused states; 0 is the next one to be used.
         """
         place = (trip.counters[0] + number) % self.size
         return jax.tree.map(lambda leaf: leaf.at[place].get(mode="promise_in_bounds"), trip.states)

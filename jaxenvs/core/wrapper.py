@@ -1,7 +1,7 @@
 """The base class of all wrappers, `Wrapper`.
 
-It forwards every member of `Env`, and every member that only the wrapped environment has, so a
-wrapper defines only the members that it changes.
+`Wrapper` forwards every member of `Env`, and every other member of the wrapped environment. A
+subclass therefore defines only the members that it changes.
 """
 
 import dataclasses
@@ -51,8 +51,8 @@ class Wrapper(Env, kw_only=False):
     def __init_subclass__(cls, kw_only: bool | None = None, **kwargs: Any) -> None:
         """Make the subclass a frozen dataclass.
 
-        `kw_only` sets whether the fields must be given by name. If it is None, they must be given
-        by name only if a required field follows an optional one, because Python then requires it.
+        With `kw_only`, its fields must be given by name. If `kw_only` is None, this is so only if a
+        required field follows an optional one, because Python then requires names.
         """
         by_name = _needs_names(cls) if kw_only is None else kw_only
         super().__init_subclass__(kw_only=by_name, **kwargs)

@@ -42,8 +42,8 @@ class Moments(Struct):
     def and_of(self, values: PyTree[Array], shared: bool) -> "Moments":
         """Return the statistics updated with one value, or with the values of a whole batch.
 
-        With `shared`, the function is called under `vmap` with the axis name `BATCH`, and the
-        values of all environments are included. Source: Chan et al., 1979.
+        With `shared`, the caller must use `vmap` with the axis name `BATCH`; the values of all
+        environments then update the statistics. Source: Chan et al., 1979.
         """
         values = jax.tree.map(lambda x: x.astype(jnp.float32), values)
         number, mean, variance = _over_batch(values) if shared else (jnp.float32(1), values, None)

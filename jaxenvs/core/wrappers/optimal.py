@@ -24,10 +24,10 @@ class DistanceTable(ByContent):
     """
 
     def __init__(self, words: UInt32[np.ndarray, "n words"], steps: Int32[np.ndarray, " n"]):
-        """Store the words of all states (from `words_of`), and the fewest steps from each.
+        """Store the words of all states, and the fewest steps to success from each state.
 
-        Entry i of both arguments belongs to state i. The states may be given in any order; they are
-        stored sorted by their words, for a binary search.
+        `words_of` returns the words of a state. Entry i of both arguments belongs to state i. The
+        states may be given in any order; they are sorted by their words, for a binary search.
         """
         order = np.lexsort(words.T[::-1])
         self.words, self.steps = words[order], steps[order]
