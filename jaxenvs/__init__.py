@@ -65,8 +65,9 @@ __all__ = [
     "wrappers",
 ]
 
-# First word of ids and aliases -> module that registers them. The module is imported when an id or
-# alias with this first word, or the module itself, is first used.
+# Map from the first word of ids and aliases to the module that registers them. The first use of an
+# id or alias with this word imports the module; so does the first use of the module as an
+# attribute.
 registry.expect(
     {
         "Acrobot": "jaxenvs.classic",

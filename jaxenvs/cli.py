@@ -33,8 +33,8 @@ def program() -> int:
         finally:
             # Write buffered output now, so that an error is raised here and not when Python exits.
             print(end="", flush=True)
-        # Do not wait for XLA if it still compiles in a thread, for example after the user closed a
-        # window.
+        # XLA may still compile in a thread, for example after the user closed a window. `os._exit`
+        # does not wait for this thread.
         if background.is_busy():
             os._exit(code)
         return code
@@ -70,7 +70,8 @@ def _set_up(arguments: list[str]) -> None:
 def _can_print() -> bool:
     """Return whether standard output can be written.
 
-    If it cannot be written, this is the cause of the `OSError` that `program` caught.
+    `program` calls this function after an `OSError`. If the result is False, standard output caused
+    the error.
     """
     try:
         print(flush=True)

@@ -53,8 +53,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Import an adapter when it is first used.
 
-    If the package that the adapter needs is missing, raise an `ImportError` that names the extra of
-    jaxenvs that installs this package.
+    Raises `ImportError` if the adapter's package is missing. The message names the extra of jaxenvs
+    that installs the package.
     """
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

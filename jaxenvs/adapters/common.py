@@ -55,15 +55,16 @@ class Adapter:
 
 
 def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = None) -> Any:
-    """Return params (None: the defaults) as NumPy arrays of the right dtypes, after checking them.
+    """Check params (None: the defaults) and return them as NumPy arrays of the right dtypes.
 
     Leaves may have a leading axis for the environments of `batch`. The function must not start a
-    JAX backend: Gymnasium's `AsyncVectorEnv` forks after making an environment, and a backend does
-    not survive a fork.
+    JAX backend. Gymnasium's `AsyncVectorEnv` makes an environment and then forks, and a backend
+    does not survive a fork.
     """
     params = env.default_params if params is None else params
     ends = [params]
-    # Check only the smallest and largest value of each leaf: if they are valid, all values are.
+    # To check all entries of a leaf, check only the smallest and the largest one: every other entry
+    # lies between them.
     if batch is not None:
         axes = batch.param_axes(batch.checked_params(params, where))
 
@@ -79,9 +80,9 @@ def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = Non
 def begin(env: Env, key: Key, params: Any, ended: Any = None) -> Reset:
     """Start an episode; return its first observation and state.
 
-    The episode is the one that an environment of a `make_vec` batch starts with the same key.
-    `ended` is the last state of the previous episode, or None in the first episode;
-    `Env.carry_over` copies statistics from it.
+    With the same key, an environment of a `make_vec` batch starts the same episode. `ended` is the
+    last state of the previous episode, from which `Env.carry_over` copies statistics; None in the
+    first episode.
     """
     level = env.sample_level(jax.random.fold_in(key, LEVEL), params)
     begun = env.reset_to(jax.random.fold_in(key, RESET), level, params)

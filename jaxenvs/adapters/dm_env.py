@@ -30,8 +30,8 @@ class DmEnv(common.Adapter, dm_env.Environment):
         self._number = 0
         # State of the current episode; None if the next step must begin one.
         self._state: Any = None
-        # Latest state, from which the next reset copies statistics. None before the first reset,
-        # or if `env` keeps no statistics across episodes.
+        # Latest state, from which the next reset copies statistics of earlier episodes. None before
+        # the first reset, and in environments that have no such statistics.
         self._ended: Any = None
         self._compile()
 

@@ -1,8 +1,8 @@
 """Batches whose results another package may keep, and change in place, without copies.
 
-JAX assumes that an array never changes, but another package can change the memory that its tensor
-shares with the array. Each array that an `ExportedBatch` returns is therefore a separate buffer: it
-is not part of the state, it is not donated, and no later call reads or overwrites it. This module
+JAX assumes that an array never changes, but the tensor of another package can share its memory and
+change it. Every array that an `ExportedBatch` returns therefore has a buffer of its own: the buffer
+is not part of the state and is not donated, and no later call reads or overwrites it. This module
 needs no package but JAX.
 """
 
@@ -60,9 +60,9 @@ class ExportedBatch(common.Adapter):
         self._compile()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the adapter, with its arrays on the device that they were on before pickling.
+        """Restore a pickled adapter, and put its arrays back on their device.
 
-        Pickled arrays do not contain the name of their device.
+        The device is stored separately, because pickled arrays do not contain it.
         """
         super().__setstate__(state)
         if self._carry is not None:
@@ -78,9 +78,9 @@ class ExportedBatch(common.Adapter):
     ) -> tuple[PyTree[Array], dict[str, Any]]:
         """Start an episode in each environment that the mask `rows` selects.
 
-        `is_all` says whether the mask selects all environments. A `seed` restarts the sequence of
-        random numbers. If the first call gets no seed, it draws one. Returns the observations of
-        the whole batch and the info.
+        `is_all` is True if the mask selects all environments. A `seed` restarts the sequence of
+        random numbers. If the first call has no `seed`, a seed is drawn. Returns the observations
+        of the whole batch and the info.
         """
         if self._carry is None:
             if not is_all:
@@ -147,9 +147,8 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
         obs, state, *ends, info = venv.step(key, carry.state, action, params)
         return separate(_next(*carry[:2], state), (obs, *ends, info_of(info, state, params)))
 
-    # `keep_unused` keeps `rows` and `action` as inputs even if nothing reads them. A GPU then
-    # begins the call only after work on these inputs that another package, such as PyTorch, has
-    # queued.
+    # `keep_unused` keeps `rows` and `action` as inputs even if nothing reads them. A GPU starts a
+    # call only after all queued work on its inputs, such as work that PyTorch queued.
     donating = functools.partial(jax.jit, donate_argnums=0, keep_unused=True)
     return jax.jit(reset, keep_unused=True), donating(reset_rows), donating(step)
 
@@ -157,9 +156,9 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
 def separate(*parts: PyTree[Array]) -> tuple[PyTree[Array], ...]:
     """Return copies of `parts`, in which each leaf is a separate buffer.
 
-    JAX does not promise separate buffers. Without the copies, the state could share memory with the
-    results, or with an action that it stores. Under `jax.disable_jit`, a function may even return
-    an input itself. XLA removes the copies that a compiled program does not need.
+    Without the copies, JAX may let two arrays share memory: the state and the results of a step, or
+    the state and an action that it stores. Under `jax.disable_jit`, a function may even return one
+    of its inputs. XLA removes the copies that a compiled program does not need.
     """
     return jax.tree.map(jnp.copy, parts)
 

@@ -66,9 +66,8 @@ class GymnasiumEnv(common.Adapter, gymnasium.Env):
         self._tile_size = render_tile_size
         self._compile()
         self._key: Array | None = None
-        # Number that is folded into the key of each step and reset. A step adds 1. A reset adds 1
-        # only if it directly follows another reset, so that the two resets start different
-        # episodes.
+        # Number that is folded into the key of each step and reset. Each step adds 1. A reset adds
+        # 1 only if it directly follows another reset; the two resets then start different episodes.
         self._number = 0
         # True until the first step after a reset. While it is True, a reset increases `_number`.
         self._fresh = True

@@ -1,9 +1,9 @@
 """`to_gymnasium_vec`: a batch of one environment as a `gymnasium.vector.VectorEnv`.
 
 The batch supports all three autoreset modes. Environment i of a batch with seed s behaves as
-`to_gymnasium` with seed s + i. Infos have the form that `gymnasium.vector.SyncVectorEnv` returns.
-Deliberate differences: `options` are not modified, and without autoreset, a step after an episode's
-end raises an error that names the environments.
+`to_gymnasium` with seed s + i. Infos have the format of `gymnasium.vector.SyncVectorEnv`. There are
+two deliberate differences from `SyncVectorEnv`. First, `options` are not modified. Second, without
+autoreset, a step after the end of an episode raises an error that names the environments.
 """
 
 import functools
@@ -83,9 +83,8 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         self._tile_size = render_tile_size
         self._compile()
         self._keys: Array | None = None
-        # Arrays with one entry per environment: the number that is folded into its key (as in
-        # `GymnasiumEnv._number`), whether it has made no step since its reset, and whether its
-        # episode has ended.
+        # Per environment: the number that is folded into its key (see `GymnasiumEnv._number`),
+        # whether it has made no step since its reset, and whether its episode has ended.
         self._numbers = np.zeros(num_envs, np.uint32)
         self._fresh = np.ones(num_envs, np.bool_)
         self._over = np.zeros(num_envs, np.bool_)
@@ -143,10 +142,11 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         )
 
     def advance(self, actions: Any, begins: Mask | None = None) -> tuple[Seen, Mask, Any]:
-        """Advance all environments; those that the mask `begins` selects only restart.
+        """Advance the environments; those where the mask `begins` is true only restart.
 
         Returns the results on the host, the mask of done episodes, and the last observations of
-        done episodes (still on the device, or None unless the mode is SAME_STEP).
+        done episodes. These observations are still on the device in the mode SAME_STEP, and None in
+        other modes.
         """
         self._ready()
         invalid = gymnasium.error.InvalidAction
@@ -310,10 +310,10 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
 
 
 def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
-    """Return the info of a batch in Gymnasium's form.
+    """Return the info of a batch in the format of Gymnasium's vector environments.
 
-    `rows` is the mask of environments whose values are valid; other values become zero. For each
-    entry `name`, the result also has an entry `_name`, a copy of this mask.
+    `rows` is the mask of environments whose values are valid; the values of the others become zero.
+    Each entry `name` gets a companion `_name`, a copy of this mask.
     """
     found: dict[str, Any] = {}
     if not rows.any():

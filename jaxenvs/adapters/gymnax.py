@@ -1,11 +1,16 @@
 """`to_gymnax`: one environment with the interface of gymnax, for learners that apply `vmap`.
 
-As in gymnax, `step` restarts done episodes. There are two versions: gymnax 1.0, whose `step`
-returns six values, and gymnax 0.0, whose `step` returns five, with `done` in place of `terminated`
-and `truncated`. Deliberate differences from gymnax: `terminated` and `truncated` are never both
-true. Under `vmap`, levels are generated only for environments whose episode is done; gymnax
-generates one for every environment in every step. There is no `is_terminated` or `is_terminal`,
-because termination does not follow from the state alone.
+As in gymnax, `step` restarts done episodes. There are two versions of the interface. In gymnax 1.0,
+`step` returns six values. In gymnax 0.0, it returns five, with `done` in place of `terminated` and
+`truncated`.
+
+Deliberate differences from gymnax:
+
+- `terminated` and `truncated` are never both true.
+- Under `vmap`, levels are generated only for environments whose episode is done. gymnax generates a
+  level for every environment in every step.
+- There is no `is_terminated` or `is_terminal`, because termination does not follow from the state
+  alone.
 """
 
 import dataclasses
@@ -70,9 +75,9 @@ class GymnaxEnv(environment.Environment):
     def step(self, key: Array, state: Any, action: Any, params: Any = None) -> tuple[Any, ...]:
         """Advance by an action and restart the episode if it is done.
 
-        Returns obs, state, reward, terminated, truncated and info. `obs` and `state` are those
-        after a restart, and `info["final_observation"]` is the observation before it. Without a
-        restart, `final_observation` equals `obs`.
+        Returns obs, state, reward, terminated, truncated and info. After a restart, `obs` and
+        `state` are the first of the new episode, and `info["final_observation"]` is the last
+        observation of the old one. Without a restart, `final_observation` equals `obs`.
         """
         step = self._step(key, state, action, params)
         return step.obs, step.state, step.reward, step.terminated, step.truncated, step.info
@@ -127,13 +132,13 @@ class LegacyGymnaxEnv(GymnaxEnv):
         """Advance by an action and restart the episode if it is done.
 
         Returns obs, state, reward, done and info. `info["truncated"]` is true if the time limit
-        ended the episode. The info contains only scalars, without `final_observation`, because
-        learners for this interface store the info of all steps and average each entry over the last
-        steps of episodes.
+        ended the episode. All entries of the info are scalars, without `final_observation`, because
+        learners for this interface store the info of all steps, and average each entry over the
+        last steps of episodes.
 
         Achievements are reported as in craftax: `Achievements/<name>` is 100 in the last step of an
-        episode that reached the achievement, else 0. `score` is Crafter's score of this single
-        episode: the geometric mean of (entry + 1) over these entries, minus 1.
+        episode that reached the achievement, else 0. `score` is Crafter's score of this episode:
+        the geometric mean of 1 + `Achievements/<name>` over all achievements, minus 1.
         """
         step = self._step(key, state, action, params)
         return step.obs, step.state, step.reward, step.done, self._numbers(step)
@@ -162,9 +167,10 @@ def to_gymnax(
     """Return an environment (or the environment of an id) with the interface of gymnax.
 
     With `legacy`, `step` returns the five values of gymnax 0.0, as PureJaxRL, rejax, PureJaxQL and
-    Craftax_Baselines expect. `auto_reset=False` leaves restarts to a wrapper, such as craftax's
-    optimistic resets. `fields` are arguments of `jaxenvs.make`, for an id. Both interfaces work
-    with any installed gymnax from 0.0.9 on, because they use only gymnax's spaces and base class.
+    Craftax_Baselines expect. With `auto_reset=False`, `step` does not restart episodes; a wrapper
+    must do so, such as craftax's optimistic resets. `fields` are arguments of `jaxenvs.make`, for
+    an id. Both interfaces use only gymnax's spaces and base class, so they work with any installed
+    gymnax from 0.0.9 on.
     """
     kind = LegacyGymnaxEnv if legacy else GymnaxEnv
     return kind(common.environment(env, fields, "to_gymnax"), auto_reset)
@@ -202,9 +208,9 @@ def _end_of(step: Step) -> dict[str, Array]:
 def restarting(env: Env) -> Any:
     """Return a function (ended, key, state, params) -> state that starts an episode if `ended`.
 
-    A call for a single environment generates a level only if `ended` is true. A call under `vmap`
-    uses `make_vec`, which generates levels only for environments with `ended` true. Both give the
-    same levels.
+    If `ended` is false, the function returns `state`. Levels are generated only for environments
+    where `ended` is true, both in a single call and under `vmap`, which uses `make_vec`. A single
+    call and a call under `vmap` give the same levels.
     """
     source = "exact" if env.reset_source == "pool" else env.reset_source
 

@@ -1,11 +1,11 @@
 """Functions for a tree search by mctx that steps the true environment.
 
-The search steps the true state. Unless `env.fully_observed`, the state has parts that the agent
-does not observe, so the plans use information that the agent cannot have. The search cannot foresee
-random outcomes, because its steps use other keys than the steps of the episode.
+The search starts from the true state. Unless `env.fully_observed`, the agent does not observe the
+whole state, so the plans use information that the agent lacks. The search cannot foresee random
+outcomes, because its steps use other keys than the steps of the episode.
 
-A terminal state repeats forever with reward and value 0. The time limit does not end an episode in
-the search; `evaluate` estimates the value beyond the limit. Illegal actions have prior probability
+A terminal state repeats forever with reward and value 0. In the search, the time limit does not end
+an episode; `evaluate` estimates the value beyond the limit. Illegal actions have prior probability
 0.
 """
 

@@ -1,11 +1,10 @@
 """`to_torch_vec`: a batch of one environment whose results are PyTorch tensors on its device.
 
-Results are exchanged by DLPack, without copies. On a GPU, the host does not wait for them.
-
-The batch has the methods of Gymnasium's `VectorEnv`, with two deliberate differences. Every entry
-of `info` is a tensor of the whole batch; to leave out environments that are not done, the host
-would have to wait for the mask of done environments. Actions outside the action space are only
-detected if `check_actions` is true.
+Results are exchanged by DLPack, without copies. On a GPU, the host does not wait for them. The
+batch has the methods of Gymnasium's `VectorEnv`, with two deliberate differences. First, every
+entry of `info` covers the whole batch, also entries that only matter for done environments, because
+selecting these environments would make the host wait. Second, actions outside the action space are
+only detected if `check_actions` is true.
 """
 
 import functools
@@ -56,9 +55,10 @@ class TorchVectorEnv(ExportedBatch):
     ) -> tuple[Tensors, dict[str, Any]]:
         """Start an episode in every environment, or in those that `options["reset_mask"]` selects.
 
-        A `seed` (0 or above) restarts the sequence of random numbers; without one, it continues.
-        Returns the observations of the whole batch, and an info with `action_mask` if an action can
-        be illegal. Raises `ValueError` for an unknown option or a mask of another shape or dtype.
+        A `seed` (0 or above) restarts the sequence of random numbers; None continues the sequence.
+        Returns the observations of the whole batch, and an info, which has the entry `action_mask`
+        if an action can be illegal. Raises `ValueError` for an unknown option or a mask of another
+        shape or dtype.
         """
         for name in options or {}:
             if name != "reset_mask":
@@ -66,7 +66,7 @@ class TorchVectorEnv(ExportedBatch):
         given = self._rows(options["reset_mask"] if options else torch.ones(self.num_envs) > 0)
         if self.device.type == "cuda" and (seed is not None or self._carry is None):
             # JAX will copy the seed to the GPU, perhaps into memory that PyTorch's queued work
-            # still reads. The host therefore waits for this work.
+            # still reads. The host therefore waits until PyTorch's stream is idle.
             torch.cuda.current_stream(self.device).synchronize()
         return jax.tree.map(tensor, self.begin(seed, array(given), is_all=not options))
 
@@ -76,16 +76,16 @@ class TorchVectorEnv(ExportedBatch):
         """Advance every environment by its action.
 
         Returns observations, rewards (float32), `terminated` and `truncated` (bool) and `info`.
-        With `autoreset="same_step"`, `info["final_obs"]` is the true successor of every
-        environment, before a restart. Raises `TypeError` or `ValueError` for actions of another
-        shape or type and, with `check_actions`, for values outside the action space.
+        With `autoreset="same_step"`, `info["final_obs"]` has the observation of every environment
+        before a restart. Raises `TypeError` or `ValueError` for actions of another shape or type
+        and, with `check_actions`, for values outside the action space.
         """
         if self.check_actions:
             on_host = jax.tree.map(_numbers, actions)
             common.taken(self._action_space, on_host, self.num_envs, ValueError)
-        # The variable `given` keeps the action tensors alive until the results are tensors. From
-        # then on PyTorch's stream waits for the step, so PyTorch cannot reuse the actions' memory
-        # while JAX reads it.
+        # The variable `given` keeps the action tensors alive until `tensor` has made PyTorch's
+        # stream wait for the step. Without it, PyTorch could reuse the memory of the actions while
+        # JAX still reads it.
         given = self._given(self._action_space, actions)
         results = self.advance(jax.tree.map(array, given))
         return jax.tree.map(tensor, results)
@@ -155,14 +155,14 @@ def to_torch_vec(
 ) -> TorchVectorEnv:
     """Return `num_envs` copies of an environment whose observations are PyTorch tensors.
 
-    `device` is "cpu", "cuda", "cuda:1", a `torch.device` or a device of JAX, on which both packages
-    run; by default JAX's default device. `autoreset` and `reset_source` are explained in
-    `VectorEnv`. Leaves of `params` may have a leading axis of `num_envs`. `check_actions` compares
-    every action with the action space, for which the host must wait for the GPU. `fields` are
+    `device` is "cpu", "cuda", "cuda:1", a `torch.device` or a device of JAX; None is JAX's default
+    device. JAX and PyTorch both run on it. `autoreset` and `reset_source` are explained in
+    `VectorEnv`. Leaves of `params` may have a leading axis of `num_envs`. With `check_actions`,
+    every action is compared with the action space, and the host waits for the GPU. `fields` are
     arguments of `jaxenvs.make`, for an id.
 
-    Tensors share memory with JAX, but belong to the caller alone: no later step overwrites them,
-    and changing them in place does not change the state. Raises the errors of `make_vec`, and
+    A tensor shares memory with a JAX array that only the caller uses: no later step overwrites it,
+    and changing it in place does not change the state. Raises the errors of `make_vec`, and
     `ValueError` for a device that JAX or PyTorch cannot use.
     """
     return TorchVectorEnv(
@@ -189,9 +189,9 @@ def tensor(result: jax.Array) -> torch.Tensor:
 
 
 def array(given: torch.Tensor) -> jax.Array | np.ndarray:
-    """Return a contiguous tensor as an array in the same memory, an argument for functions of JAX.
+    """Return a contiguous tensor as an array in the same memory, for calls of JAX functions.
 
-    On a GPU, functions of JAX that take the array wait for PyTorch's current stream.
+    On a GPU, a JAX function waits for PyTorch's current stream before it reads the array.
     """
     # `numpy` takes a hundredth of the time of `jax.dlpack.from_dlpack`, but needs a tensor on a
     # CPU.

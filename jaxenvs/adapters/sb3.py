@@ -1,9 +1,9 @@
 """`to_sb3_vec`: a batch of one environment as a `VecEnv` for Stable-Baselines3.
 
 Environment i of a batch with seed s behaves as `to_gymnasium` with seed s + i, as in SB3's
-`DummyVecEnv`, but the batch is one compiled program. Deliberate differences from `DummyVecEnv`: the
-batch contains no separate environment objects, so `set_attr` sets only params, and `env_is_wrapped`
-returns False.
+`DummyVecEnv`. The batch is one compiled program without separate environment objects. There are
+therefore two deliberate differences from `DummyVecEnv`: `set_attr` sets only params, and
+`env_is_wrapped` returns False.
 """
 
 import inspect
@@ -126,8 +126,9 @@ class SB3VecEnv(VecEnv):
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Set a param of some or all environments, with effect from the next step on.
 
-        Raises `AttributeError` for a name that is not a param, because other settings are arguments
-        of `to_sb3_vec`. Raises the errors of `make_vec` for a bad value.
+        Only params can be set; other settings are arguments of `to_sb3_vec`. Raises
+        `AttributeError` for a name that is not a param, and the errors of `make_vec` for a bad
+        value.
         """
         params, defaults = self.batch.params, self.jaxenv.default_params
         if attr_name not in vars(defaults):
@@ -154,9 +155,9 @@ class SB3VecEnv(VecEnv):
     ) -> list[Any]:
         """Call a method of the environment once per selected environment; return the results.
 
-        A method with a parameter `state` gets the state of the selected environment, and its params
-        if there is also a parameter `params`. Values that the caller passes by keyword have
-        priority.
+        If the method has a parameter `state`, it gets the state of the selected environment. If it
+        also has a parameter `params`, it gets the params of this environment. A value that the
+        caller passes by keyword is used instead.
         """
         rows = list(self._get_indices(indices))
         if method_name == MASKS:

@@ -60,7 +60,7 @@ def _value(argument: Argument, given: Mapping[str, Any]) -> Any:
 def _listed(value: Any) -> Any:
     """Convert a value to a list of names.
 
-    Language models often give one name instead of a list, or numbers instead of names.
+    A language model may give one name instead of a list, or numbers instead of names.
     """
     parts = [value] if isinstance(value, (str, int)) else value
     if not isinstance(parts, list):

@@ -89,9 +89,10 @@ def programs_of(env: Env) -> Programs:
 class Episode:
     """One episode of an environment, with a bounded history for `undo`.
 
-    The same environment, seed and actions give the same episode, as in `jaxenvs play --seed`.
-    Repeating the undone actions after `undo` gives the same outcomes. All episodes of equal
-    environments share the compiled functions. Calls from several threads must hold `lock`.
+    Environment, seed and actions determine the episode, as in `jaxenvs play --seed`. Actions that
+    are undone and then repeated therefore have the same outcomes. All episodes of equal
+    environments share the compiled functions. A thread that calls methods must hold `lock` if other
+    threads may call too.
     """
 
     def __init__(self, env: Env, seed: int = 0, id: str = "") -> None:
@@ -174,7 +175,7 @@ class Episode:
     def _index(self) -> int:
         """Number of steps from the start of the episode to the current state.
 
-        It also counts steps that are too old for `undo`, whose states were dropped.
+        Steps whose states were dropped, because they are too old for `undo`, are counted too.
         """
         return self._session.dropped + self._session.cursor
 

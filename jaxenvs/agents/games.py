@@ -44,7 +44,7 @@ def environment(id: str, fields: Mapping[str, Any]) -> Env:
     an environment whose state is larger than `MAX_STATE_BYTES`.
     """
     check_id(id)
-    # `make` has parameters with these names, so no field can have them.
+    # `id` and `self` are parameters of `make`, so no field can have these names.
     for name in sorted({"id", "self"} & {*fields}):
         raise UsageError(f"fields: {id} has no field {name!r}; rules lists its fields")
     given = {name: _value(name, value) for name, value in fields.items()}
@@ -98,9 +98,9 @@ def _state_bytes(env: Env) -> int:
 class Games:
     """Open sessions by name; a session is one `Episode` of one client.
 
-    `client` is a string that identifies a client, who reaches only sessions with this string.
-    Clients without a known identity all have `client` None; only the session names, which cannot be
-    guessed, protect their sessions from each other.
+    `client` is a string that identifies a client. A client reaches only sessions that were opened
+    with its string. All clients without a known identity have `client` None. Only the names of
+    their sessions, which cannot be guessed, protect the sessions of these clients from each other.
 
     The least recently used session is closed if a client with a known identity opens more than
     `per_client` sessions, or if all clients together open more than `in_all`. Methods may be called
@@ -121,8 +121,9 @@ class Games:
     def open(self, client: str | None, episode: Episode, session: str = "") -> str:
         """Add an episode and return the name of its session.
 
-        If `session` names an open session, its episode is replaced. If `session` is "", a session
-        with a new name is opened. Any other name raises `UsageError`.
+        If `session` is "", open a session with a new name. Otherwise `session` must name an open
+        session; the new episode replaces the episode of this session. Raises `UsageError` for
+        another name.
         """
         if session:
             self.find(client, session)

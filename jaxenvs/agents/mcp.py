@@ -69,8 +69,8 @@ def _run(argv: list[str]) -> int:
         app = make_server().streamable_http_app(host=HOST)
         serve(app, listening, "/mcp")
     else:
-        # Use the default handler of Ctrl-C, which ends the process at once. Python's handler would
-        # wait for the thread that reads standard input.
+        # Use the operating system's default handling of Ctrl-C, which ends the process at once.
+        # Python's handler would wait for the thread that reads standard input.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         anyio.run(_serve_stdio)
     return 0
@@ -94,8 +94,8 @@ async def _serve_stdio() -> None:
 def make_server(games: Games | None = None) -> Server[Games]:
     """Return an MCP server of the tools of `jaxenvs.agents.tools`.
 
-    `games` holds the sessions. By default, each run of the server makes a new `Games`; over
-    standard input, a run is one connection.
+    `games` stores the sessions. If it is None, the server makes a new `Games` each time it runs.
+    Over standard input, each connection is a run of its own.
     """
 
     @contextlib.asynccontextmanager
@@ -147,10 +147,10 @@ def _threads() -> anyio.CapacityLimiter:
 def client(context: Context) -> tools.Client:
     """Return the client that sent a request.
 
-    Over standard input, each connection has its own `Games`, so the client needs no name. Over
-    HTTP, all clients share one `Games`. The header `mcp-session-id` names a client that began with
-    a handshake. HTTP requests lack this header since version 2026-07-28 of the protocol; their
-    client is unknown (None).
+    Over standard input, a client needs no name, because each connection has its own `Games`. Over
+    HTTP, all clients share one `Games`, and the header `mcp-session-id` names a client that began
+    with a handshake. Since version 2026-07-28 of the protocol, HTTP requests lack this header, so
+    their client is unknown (None).
     """
     games = context.lifespan_context
     headers: Mapping[str, str] | None = getattr(context.request, "headers", None)

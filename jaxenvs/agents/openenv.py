@@ -1,7 +1,7 @@
 """Environments with the interface of OpenEnv; `jaxenvs openenv ID` serves one over HTTP.
 
-An action is a name, an observation a description in words. OpenEnv makes one `JaxEnvironment` for
-each WebSocket connection; all share the compiled step.
+An action is a name, and an observation is a description in words. OpenEnv makes one
+`JaxEnvironment` for each WebSocket connection. All of these environments share the compiled step.
 """
 
 import functools

@@ -17,9 +17,9 @@ EXAMPLES = (
 
 
 def _is_unexpected(record: logging.LogRecord) -> bool:
-    """Return True for every log record except the error that OpenEnv logs when a client leaves.
+    """Return False for the error that OpenEnv logs when a client leaves, True for other records.
 
-    The known error is that of openenv-core 0.3.0.
+    openenv-core 0.3.0 logs this error as `WebSocketDisconnect`.
     """
     kind = record.exc_info[0] if record.exc_info else None
     return kind is None or kind.__name__ != "WebSocketDisconnect"

@@ -22,8 +22,8 @@ from .games import Games, check_id, environment
 logger = logging.getLogger(__name__)
 MAX_ITEMS = 1000  # maximum length of a list in an answer
 MAX_PROBLEM = 4000  # maximum number of characters of an answer that failed
-# The sections of a page that the tool `rules` prints; FIELDS are those about keywords of `make`.
-# With its argument `full`, the tool prints all sections of the page.
+# FIELDS are the sections of a page about keywords of `make`. SECTIONS are the sections that the
+# tool `rules` prints by default; with its argument `full`, it prints all sections.
 FIELDS = ("Constructor fields", "Params")
 SECTIONS = ("Rules", "Actions", "Reward", "Episode ends", "Achievements", *FIELDS)
 

@@ -1,12 +1,10 @@
 """On-disk cache of compiled programs, so that a command starts quickly the second time.
 
-Only the command line uses it; `import jaxenvs` changes no setting of JAX. Each command trims the
-folder when it starts: it removes old entries if the folder is too large.
-
-JAX's own size limit, `jax_compilation_cache_max_size`, has three drawbacks. It needs the package
-`filelock`. It makes JAX write a file at every read, which fails in a read-only folder. It makes JAX
-write an entry in two steps, and a process that is killed between these steps blocks all later
-writes.
+Only the command line uses the cache; `import jaxenvs` changes no setting of JAX. When a command
+starts, it removes old entries if the cache folder is too large. JAX's own size limit,
+`jax_compilation_cache_max_size`, is not used, for three reasons. It needs the package `filelock`.
+It makes JAX write a file at every read, which fails in a read-only folder. It makes JAX write an
+entry in two steps, and a process that is killed between these steps blocks all later writes.
 """
 
 import contextlib
@@ -49,8 +47,8 @@ def start() -> None:
 def trim(path: Path, most: int = MAX_BYTES) -> None:
     """Remove the least recently used programs if all programs together take more than `most` bytes.
 
-    Also remove empty files, which killed processes leave: JAX neither warns about an empty file nor
-    rewrites it. Files that are not programs stay.
+    Also remove empty files, which killed processes leave, because JAX neither reports an empty file
+    nor replaces it. All other files that are not programs stay.
     """
     files = []
     for file in path.glob(f"*{SUFFIX}"):
@@ -72,10 +70,11 @@ def trim(path: Path, most: int = MAX_BYTES) -> None:
 
 
 def _watch(path: Path) -> None:
-    """Replace JAX's warning that it cannot read or write a cache entry by emptying the folder.
+    """Make JAX's warnings about unreadable or unwritable entries empty the cache folder.
 
-    JAX writes each entry once and never repairs it. If the disk was full or the process was killed,
-    an entry can be truncated, and every later read of the entry would fail.
+    The user does not see these warnings. An entry is truncated if the disk was full or the process
+    was killed while JAX wrote it. JAX writes each entry only once, so every later read of the entry
+    would fail.
     """
     show = warnings.showwarning
 

@@ -29,8 +29,8 @@ from .table import COMMANDS, SHELLS, Command, load
 KINDS = ("ids", "families", "puzzles")
 GLOBAL = ("--help", "--version", "--completion")
 _NAME = r"--[a-z][a-z0-9-]*"
-# Matches options at the start of a line of help, also if the help is drawn in a box. The text about
-# an option is indented further, so an option that it mentions does not match.
+# Matches options at the start of a line of help, also inside a drawn box. Options that a
+# description mentions do not match, because descriptions are indented further.
 _OPTIONS = re.compile(rf"^(?:│ |  )?(?:-\w, )?({_NAME})(?:, ({_NAME}))*", re.MULTILINE)
 # Matches an option that takes a value, as `--help` shows it.
 _VALUE = re.compile(rf"({_NAME}) [A-Z{{[]")
@@ -41,8 +41,8 @@ class Words(NamedTuple):
     """Words that can complete the arguments of a command."""
 
     summary: str
-    # Position of an argument -> words that can complete it. Position "" means the first word after
-    # the command; the name of an option, such as "--algo", means the word after this option. See
+    # Position of an argument -> words that can complete it. Position "" is the first word after the
+    # command; an option such as "--algo" is the position of the word after this option. See
     # `Command.takes` for all positions.
     places: dict[str, tuple[str, ...]]
     folders: frozenset[str]  # positions of arguments that may also be a folder
@@ -115,11 +115,11 @@ def _help(name: str, *argv: str) -> str:
     return printed.getvalue()
 
 
-# Program for `sh` that prints the completions of the last word of the command line. The arguments
-# of the program are the words of the command line up to the cursor. If folders can complete the
-# word too, the first line is "/". If a package was installed after the cache file of words was
-# written, the program rewrites this file. The variable `line` is set to the command, then the last
-# option and the words after the option.
+# Program for `sh` that prints the completions of the last word of the command line. Its arguments
+# are the words of the command line up to the cursor. If a folder may be the word too, the first
+# output line is "/". If a package was installed after the cache file of words was written, the
+# program rewrites this file. The variable `line` has the command, then the last option and the
+# words after the option.
 _PROGRAM = """ids="{ids}"
 families="{families}"
 puzzles="{puzzles}"
@@ -143,7 +143,7 @@ case "$line" in
 esac; esac
 for word in $list; do case "$word" in "$1"* | /) echo "$word" ;; esac; done"""
 # Completion script for bash, which calls `_PROGRAM`. Bash splits an argument such as `--algo=ppo`
-# into three words, the second of which is "=". If COMPREPLY stays empty, bash completes file names.
+# into three words: "--algo", "=" and "ppo". If COMPREPLY stays empty, bash completes file names.
 _BASH = """_jaxenvs() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" IFS=$'\\n'
     [[ $word == "=" ]] && word=
@@ -240,8 +240,8 @@ def _pattern(name: str, place: str) -> str:
 def _listed(given: list[str]) -> str:
     """Return completions as text for `_PROGRAM`: the words, separated by spaces.
 
-    Where `given` lists all ids, all families or all puzzles in sequence, a shell variable such as
-    `$ids` replaces these words.
+    If `given` contains all ids, one after another, the shell variable `$ids` replaces them. Other
+    variables replace all families and all puzzles.
     """
     line, kinds = " ".join(given), _kinds()
     for kind in KINDS:

@@ -76,8 +76,9 @@ def gathered(argv: Iterable[str], levels: bool = False) -> list[str]:
 
     levels: whether the command has the option `--levels FILE`, which becomes `--set levels=FILE`.
 
-    The new arguments end with one `--param` and all its pairs, then one `--set` and all its pairs.
-    So `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1 --set=b=2` give equal arguments.
+    The new arguments end with `--param` and all its pairs, then `--set` and all its pairs. The
+    arguments `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1 --set=b=2` therefore become
+    equal.
     """
     return _gathered(_gathered(_with_levels(argv) if levels else argv, PARAM), FLAG)
 

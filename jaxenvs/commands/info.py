@@ -14,9 +14,10 @@ EXAMPLES = ("info Grid-DoorKey-8x8-v0", "info MiniGrid-Empty-8x8-v0", "info Cart
 # Maximum width of a page in characters; a narrower terminal reduces it, but not below LEAST.
 WIDTH = 100
 LEAST = 60
-# Widths of the columns of a table, in characters. COLUMN is the maximum width of each column but
-# the last; a longer word widens the column. LAST is the minimum width of the last column, unless
-# all its cells are shorter. If the last column does not fit, each cell is printed below its row.
+# Widths of table columns, in characters. COLUMN is the maximum width of every column except the
+# last; only a longer word makes a column wider. LAST is the minimum width of the last column, or
+# less if all its cells are shorter. If the last column does not fit, its cells are printed below
+# their rows.
 COLUMN, LAST = 36, 32
 
 
@@ -73,8 +74,8 @@ def _table(section: Section, width: int) -> Iterator[str]:
 def _widths(columns: list[tuple[str, ...]], width: int) -> tuple[list[int], int]:
     """Return the widths of all columns but the last, and the width of the last column.
 
-    The width of the last column is 0 if that column does not fit. No column is narrower than its
-    longest word, so that names can be searched for and copied.
+    The latter is 0 if the last column does not fit. Every other column is at least as wide as its
+    longest word, so that names are never broken and can be searched for and copied.
     """
     words = [max(map(len, " ".join(column).split()), default=0) for column in columns]
     cells = [max(map(len, column)) for column in columns]

@@ -1,7 +1,8 @@
 """Decide whether a recorded training run has learned anything.
 
-It has learned something if its policy beats random play by more than chance. The records of runs
-and of random play are in `reference.json`, which `benchmarks/reference.py` writes.
+A run has learned something if its policy beats random play by more than chance explains.
+`reference.json` contains the records of runs and of random play; `benchmarks/reference.py` writes
+it.
 """
 
 import math
@@ -19,7 +20,8 @@ LEAST = 0.05
 CHANCE = 0.001
 # Minimum difference of mean returns, in standard errors of the difference (3: one-sided p = 0.001)
 MARGIN = 3
-# With fewer than FEW successes, but at least one, the mean return is too uncertain to test.
+# With 1 to FEW - 1 successes, the standard deviation of returns is unreliable, and the mean return
+# is not tested.
 FEW = 10
 UNLEARNED = (
     "Not learned: the mean return is less than 0.05 above random play's, or the difference may be "
@@ -33,11 +35,11 @@ UNLEARNED = (
 def is_learned(run: dict[str, Any], random: dict[str, Any] | None) -> bool:
     """Return whether a recorded run is better than random play by more than chance.
 
-    The run's mean return must exceed random play's by at least `LEAST`. In addition, the number of
-    successes or the mean return must be significantly higher. The test of returns assumes that the
-    returns of the run have random play's standard deviation, because under the null hypothesis the
-    run's policy is no better. With 1 to `FEW` - 1 successes, this standard deviation is unreliable,
-    and only the successes are tested.
+    The run's mean return must exceed random play's by at least `LEAST`. In addition, its number of
+    successes or its mean return must be significantly higher. The test of mean returns uses random
+    play's standard deviation for both records: under the null hypothesis, the run's policy is no
+    better than random play. This standard deviation is unreliable if the run has 1 to `FEW` - 1
+    successes; then only the successes are tested.
 
     A run in a changed task counts as learned, because there is no record of random play for it.
     """
@@ -58,8 +60,9 @@ def is_learned(run: dict[str, Any], random: dict[str, Any] | None) -> bool:
 def chance(run: dict[str, Any], random: dict[str, Any]) -> float:
     """Return the one-sided p-value of Fisher's exact test for the numbers of successes.
 
-    It is the probability that at least `run["succeeded"]` of the successes of both records fall
-    into the run, if every episode of both records is equally likely to succeed.
+    The null hypothesis is that every episode of both records is equally likely to succeed. The
+    p-value is the probability, given the total number of successes, that the run has at least
+    `run["succeeded"]` of them.
     """
     episodes, successes = run["episodes"], run["succeeded"] + random["succeeded"]
     total = episodes + random["episodes"]

@@ -174,7 +174,7 @@ def _write(options: argparse.Namespace, env: Env | None, found: list[Entry]) -> 
 
 
 def _check(options: argparse.Namespace, env: Env | None) -> int:
-    """Print for each file the number of its levels, or its first fault; return the exit code."""
+    """For each file, print the number of its levels, or its first fault; return the exit code."""
     wrong = 0
     for file in text_files(options.file):
         try:

@@ -79,9 +79,9 @@ def docstring(env_class: type[Env]) -> dict[str, tuple[str, ...]]:
     """Return the paragraphs of an environment class's docstring, by label.
 
     A label is a word such as `Actions:` at the start of a line or after a sentence. Text without a
-    label gets the label `Rules`. If the class lacks a label, the paragraph of the nearest base
-    class is used. For observations, the paragraphs of the class and of all its bases are listed,
-    because each class describes only the differences from its base.
+    label gets the label `Rules`. If the class lacks a label, its paragraph comes from the nearest
+    base class that has the label. Observations are an exception: the result has the paragraphs of
+    the class and of all its bases, because each class describes only the differences from its base.
     """
     texts: dict[str, tuple[str, ...]] = dict.fromkeys(("Rules", *LABELS), ())
     for kind in env_class.__mro__:
@@ -230,8 +230,10 @@ def _state(env: Env, text: tuple[str, ...]) -> Section:
 def _innermost(state: Any, name: str) -> str:
     """Return the comment that explains a leaf of the state.
 
-    name: path of the leaf, such as `board.player`. The result is the comment of the field `player`,
-        or the comment of the field `board` if `player` has none.
+    name: path of the leaf, such as `board.player`.
+
+    The result is the comment of the last field in the path that has a comment: of `player`, or else
+    of `board`.
     """
     note = ""
     for part in re.split(r"[.\[]", name):
@@ -276,9 +278,10 @@ def _shown(value: Any) -> str:
 def comments(kind: type) -> dict[str, str]:
     """Return the comments of the annotated fields of a class and its bases: name -> comment.
 
-    The comments are read from the source code. A comment is at the end of the field's line, on the
-    lines above, or a docstring below it. If a subclass annotates a field again without a comment,
-    the comment of the base class is used. The result is empty if there is no source code.
+    The comments are read from the source code; without source code, the result is empty. The
+    comment of a field is at the end of the field's line, on the lines above it, or a docstring
+    below it. If a subclass annotates a field again without a comment, the comment of the base class
+    is used.
     """
     notes: dict[str, str] = {}
     for base in reversed(kind.__mro__[:-1]):

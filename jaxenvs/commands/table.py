@@ -146,7 +146,7 @@ SHELLS = tuple(SCRIPTS)
 def load(name: str) -> Callable[[list[str]], int] | None:
     """Import a command's module and return its function `main`.
 
-    If a package is missing, print which extra installs it and return None.
+    If a package is missing, print the name of the extra that installs it, and return None.
     """
     command = COMMANDS[name]
     try:

@@ -52,7 +52,8 @@ class Background(Generic[T]):
 def is_busy() -> bool:
     """Return whether the job of any `Background` is still running.
 
-    A command that has finished calls this function, and exits with `os._exit` if a job is running.
-    A normal exit of Python would wait for the job, such as a compilation, which can take minutes.
+    A command calls this function when it has finished. If a job is running, the command exits with
+    `os._exit`, because a normal exit of Python would wait for the job. A compilation can take
+    minutes.
     """
     return any(thread.name.startswith(NAME) for thread in threading.enumerate())

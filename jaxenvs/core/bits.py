@@ -1,7 +1,7 @@
 """Small integers packed into 32-bit integers ("words").
 
-`join` and `cut` pack fields of different widths into one word and unpack them. `pack` and `unpack`
-do this for an array of values of equal width, which may need several words.
+`join` packs fields of different widths into one word; `cut` unpacks them. `pack` packs an array of
+values of equal width into one or more words; `unpack` unpacks them.
 """
 
 import functools
@@ -42,9 +42,9 @@ def cut(word: Int32[Array, "*batch"], *bits: int) -> list[Int32[Array, "*batch"]
 def kept(*fields: tuple[Any, int]) -> list[Array]:
     """Return the values of pairs (value, number of bits); on a CPU, compute each value only once.
 
-    XLA on a CPU would otherwise recompute the values in every operation that uses them. To prevent
-    this, the values are packed into one int32, `settled` stores this int32 in memory, and the
-    values are unpacked from it.
+    On a CPU, XLA would otherwise recompute the values in every operation that uses them. Therefore
+    `join` packs the values into one int32, `settled` makes XLA store this int32 in memory, and
+    `cut` unpacks the values.
     """
     values = cut(settled(join(*fields)), *(bits for _, bits in fields))
     flags = [value.dtype == jnp.bool_ for value, _ in fields]
@@ -70,8 +70,8 @@ def nth_bit(
 ) -> Int32[Array, "*batch"]:
     """Return the position of the `rank`-th of the bits that are 1 in a sequence of words.
 
-    Each word has `width` bits (16 or 32). Ranks and positions count from 0 at the lowest bit of the
-    first word. The result is undefined if at most `rank` bits are 1.
+    `rank` counts from 0. A word has `width` bits (16 or 32). Positions count from 0 at the lowest
+    bit of the first word. The result is undefined if at most `rank` bits are 1.
     """
     word, number, before = words[0], jnp.zeros_like(rank), jnp.zeros_like(rank)
     seen = jax.lax.population_count(word)
@@ -106,8 +106,8 @@ def pack(
     per_word = 32 // bits
     count = values.shape[0]
     padded = jnp.pad(values.astype(jnp.uint32), (0, -count % per_word)).reshape(-1, per_word)
-    # A Python loop combines the slices, because XLA fuses the resulting chain of operations into
-    # the code that reads the words. XLA would not fuse a reduction over an axis.
+    # A Python loop combines the slices. XLA fuses its chain of operations into the code that reads
+    # the words, but it would not fuse a reduction over an axis.
     word = jnp.zeros_like(padded[:, 0])
     for i in range(per_word):
         word = word | (padded[:, i] << np.uint32(i * bits))

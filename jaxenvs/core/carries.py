@@ -1,7 +1,7 @@
 """Convert new arrays so that they can be the carry of a JAX loop.
 
-The arrays get strong dtypes. Under `shard_map`, they also get the type "varying": JAX marks arrays
-in this way if they may differ between devices.
+The arrays get strong dtypes. Under `shard_map`, the arrays also get JAX's type "varying", for
+arrays that may differ between devices.
 """
 
 import functools
@@ -22,20 +22,21 @@ def as_carry(key: Key, tree: T) -> T:
 
 
 def varying_like(key: Key, leaf: Array) -> Array:
-    """Return the array; under `shard_map`, mark it as varying over the same devices as the key.
+    """Return `leaf`; under `shard_map`, mark it as varying over the same devices as the key.
 
-    JAX marks a constant in a new state, such as a `time` of 0, as equal on all devices. The steps
-    of a loop make the value vary, so JAX would reject the constant as the loop's carry. This
-    function selects between the array and itself by a condition on the key. JAX then marks the
-    result as varying, and the compiler removes the selection.
+    JAX marks a constant, such as a `time` of 0 in a new state, as equal on all devices. A step
+    makes `time` vary between devices, so a loop with the constant as its initial carry would fail.
+    The function returns `leaf` in both branches of a `where` whose condition depends on the key.
+    JAX therefore marks the result as varying, and the compiler removes the `where`.
     """
     return jnp.where(jax.random.key_data(key)[0] == 0, leaf, leaf)
 
 
 def varying_with(inputs: Any, tree: T) -> T:
-    """Under `shard_map`, mark the leaves of `tree` as varying where any leaf of `inputs` varies.
+    """Return `tree`; under `shard_map`, mark its leaves as varying over the devices of `inputs`.
 
-    Each leaf of `inputs` must have elements and must not be a random key. See `varying_like`.
+    If any leaf of `inputs` varies over an axis of the device mesh, every leaf of the result does
+    too. Each leaf of `inputs` must have elements and must not be a random key. See `varying_like`.
     """
     leaves = map(jnp.asarray, jax.tree.leaves(inputs))
     firsts = (leaf[(0,) * leaf.ndim].astype(jnp.bool_) for leaf in leaves)

@@ -25,7 +25,8 @@ _drawn: contextvars.ContextVar[bool] = contextvars.ContextVar("level_is_drawn", 
 def closest(given: str, allowed: Iterable[str], count: int = 3) -> list[str]:
     """Return at most `count` of the allowed names that resemble `given`, the most similar first.
 
-    Upper and lower case count as equal. If there is room, names that begin with `given` follow.
+    Upper and lower case count as equal. If fewer than `count` names resemble `given`, names that
+    begin with `given` are added at the end.
     """
     folded: dict[str, str] = {}
     for name in allowed:
@@ -90,8 +91,8 @@ def float_field(owner: str, name: str, given: object, low: float) -> None:
 def number(where: str, name: str, given: Any, low: float, high: float) -> None:
     """Raise `ValueError` if a number, or any entry of an array, is outside `low .. high`.
 
-    NaN counts as outside. Nothing is checked for a traced value, which has no known value yet, or
-    for a value that is not a number.
+    NaN counts as outside. The function does nothing if `given` is not a number, or if it is a
+    traced value, because a trace does not know values.
     """
     if isinstance(given, Tracer) or not isinstance(
         given, (int, float, np.generic, np.ndarray, jax.Array)
@@ -137,8 +138,8 @@ def tree_like(given: PyTree, wanted: PyTree, where: str, name: str) -> PyTree[Ar
     """Return `given` cast to the dtypes of `wanted`, after a check of its structure and shapes.
 
     Python numbers become arrays, and ints become floats where `wanted` has a float. Raises
-    `TypeError` if the structure differs, or if a leaf does not fit. In the second case, the message
-    names the leaf.
+    `TypeError` if the structure differs from `wanted`, or if a leaf has another shape or does not
+    fit its dtype. The message about a leaf gives its name.
     """
     leaves, structure = jax.tree_util.tree_flatten_with_path(wanted)
     if jax.tree.structure(given) != structure:
@@ -211,8 +212,8 @@ def state_of(state: Any, like: PyTree, where: str) -> None:
 def level_is_drawn() -> Iterator[None]:
     """Disable the check `level_like` in this context, for a level that the environment itself drew.
 
-    The check needs the shapes of the environment's levels. To compute them, the first reset would
-    trace the level generator a second time.
+    Such a level always passes the check, and the check is expensive: at the first reset, it would
+    trace the level generator a second time to compute the shapes of the environment's levels.
     """
     before = _drawn.set(True)
     try:
@@ -224,9 +225,9 @@ def level_is_drawn() -> Iterator[None]:
 def level_like(level: PyTree, wanted: Callable[[], PyTree], where: str) -> None:
     """Raise `TypeError` unless the arrays of `level` have the shapes of the environment's levels.
 
-    `wanted` returns a level of the environment, or the shapes of its arrays. Arrays are compared by
-    name. `level` may lack some arrays, because an environment can complete a level that a user
-    wrote.
+    `wanted` returns a level of the environment, or the shapes of its arrays. The function compares
+    the arrays that have the same name in both levels. Arrays may be missing in `level`, because an
+    environment can complete a level that a user wrote.
     """
     if _drawn.get():
         return

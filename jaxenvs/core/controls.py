@@ -12,8 +12,8 @@ Place = tuple[int, int]  # row, column
 class ActionKeys(NamedTuple):
     """The name and the keys of one action, the main key first.
 
-    An action that has an arrow key or Space should also have a letter, because the viewer uses the
-    arrow keys and Space to step through time while a policy plays.
+    While a policy plays, the viewer uses the arrow keys and Space to step through time. An action
+    with an arrow key or Space should therefore also have a letter.
     """
 
     name: str
@@ -84,8 +84,8 @@ def keyed(*rows: tuple[str, ...]) -> tuple[ActionKeys, ...]:
 def by_name(names: Iterable[str]) -> tuple[ActionKeys, ...]:
     """Return actions with default keys: arrows and letters, or digits.
 
-    Actions called `up`, `right`, `down` and `left` get an arrow key and a letter. An action with
-    another name gets its index as its key, if the index is at most 9.
+    Actions called `up`, `right`, `down` and `left` get an arrow key and a letter. Any other action
+    gets its index as its key, or no key if the index is above 9.
     """
     digit = {i: (str(i),) for i in range(10)}
     return tuple(

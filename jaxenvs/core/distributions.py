@@ -5,8 +5,8 @@ all components, concatenated. For a Box they are the mean and raw standard devia
 per component. The samples of the Gaussians are squashed by tanh and scaled to the bounds (Haarnoja
 et al., 2018).
 
-`draw` returns the sample before tanh, and `log_prob` takes this value. If it took the action, it
-would have to invert tanh, which loses precision for actions near the bounds.
+`draw` returns the sample before tanh, and `log_prob` takes this sample as its argument. Computing
+the sample from an action would invert tanh, which loses precision for actions near the bounds.
 """
 
 import dataclasses
@@ -160,10 +160,10 @@ class TanhGaussian:
     def log_prob(
         self, outputs: Float[Array, "*batch outputs"], drawn: Array
     ) -> Float32[Array, "*batch"]:
-        """Return the log-density of each action, given the sample from which `action` computes it.
+        """Return the log-density of each action; `drawn` is the sample before tanh.
 
-        It is the Gaussian's log-density of the sample minus the log of the derivative of `action`
-        (change of variables).
+        By change of variables, it is the Gaussian's log-density of the sample minus the log of the
+        derivative of `action`.
         """
         mean, deviation = self.moments(outputs)
         normal = -0.5 * jnp.square((drawn - mean) / deviation) - jnp.log(deviation)

@@ -1,7 +1,8 @@
 """Pictures of environment states, for players, adapters, notebooks and web pages.
 
-An environment with tiles is drawn by its `picture`, or from tiles and sprites if the picture is
-None. Any other environment is drawn from its observation, if this is a matrix or an image.
+For an environment with tiles, the picture is the result of `picture`, or, if this is None, is
+composed of the sprites of its tiles. For any other environment, the picture shows the observation,
+if the observation is a matrix or an image.
 """
 
 import functools
@@ -38,7 +39,7 @@ def has_tiles(env: Env) -> bool:
 
 
 def has_picture(env: Env) -> bool:
-    """Return whether the environment is drawn by `picture` or from the observation, not from tiles.
+    """Return whether pictures come from `picture` or the observation, and not from tiles.
 
     The result is only valid if `is_drawn` is true.
     """
@@ -49,9 +50,10 @@ def has_picture(env: Env) -> bool:
 def painter(env: Env, tile_size: int, batched: bool = False) -> Callable[..., Array]:
     """Return a compiled function of (state, params) that draws uint8 pixels (height, width, 3).
 
-    If the environment has tiles, the function draws its `picture`, or its tiles if the picture is
-    None; otherwise it draws the observation. Params of None are the default params. With `batched`,
-    the states and the pixels have a leading batch axis; params may have one.
+    For an environment with tiles, the function returns its `picture`, or draws its tiles if
+    `picture` returns None. For any other environment, the function draws the observation. If params
+    are None, the default params are used. With `batched`, the states and the pixels have a leading
+    batch axis; leaves of params may have one.
     """
     # The atlas is an argument of the compiled function. If it were a constant, XLA would copy it
     # into the compiled program.
@@ -96,9 +98,9 @@ def board_shape(env: Env) -> tuple[int, int]:
 def fitting_tile_size(shape: tuple[int, int], width: int, height: int, largest: int = 64) -> int:
     """Return the largest tile size at which a picture fits into `width` x `height` pixels.
 
-    `shape` is the number of (rows, columns) of tiles in the picture. The tile size, in pixels, is a
-    multiple of 4, so that edges are crisp, and lies between 4 and `largest`. At size 4 the picture
-    may be too large to fit.
+    `shape` is the number of rows and columns of tiles in the picture. The tile size, in pixels, is
+    a multiple of 4, so that edges are crisp. It lies between 4 and `largest`; at size 4 the picture
+    may still be too large.
     """
     rows, columns = shape
     fits = min(width // columns, height // rows, largest)

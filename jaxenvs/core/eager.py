@@ -1,9 +1,9 @@
 """`compiled`, a decorator: eager calls of the decorated method run as one compiled program.
 
 An eager call is a call outside any JAX trace. Without the decorator, JAX would run an eager call
-one operation at a time and recompile its loops at each call; a reset that draws its level in loops
-would take a second or two. With the decorator, later calls reuse the compiled program. Inside a
-trace, and under `jax.disable_jit`, the decorator changes nothing.
+one operation at a time and recompile its loops at each call. For example, a reset that draws its
+level in loops would take a second or two. With the decorator, the first call compiles a program,
+which later calls reuse. Inside a trace, and under `jax.disable_jit`, the decorator has no effect.
 """
 
 import contextlib
@@ -30,11 +30,12 @@ _off: contextvars.ContextVar[bool] = contextvars.ContextVar("op_by_op", default=
 def compiled(method: Method) -> Method:
     """Decorate a method so that eager calls run as one compiled program.
 
-    The object to which the method belongs must be frozen and hashable, because it is a static
-    argument. All other arguments are pytrees of arrays or numbers. Equal objects whose fields have
-    the same types share a program, which is recompiled only for new shapes, dtypes or structures.
-    If the object has a method `check_values`, it checks the argument `params` before the call,
-    because a trace cannot see values.
+    The method's object must be frozen and hashable, because it is a static argument. All other
+    arguments are pytrees of arrays or numbers. Equal objects whose fields have the same types share
+    a program. New shapes, dtypes or structures of the arguments cause a recompilation.
+
+    If the object has a method `check_values`, each eager call passes its argument `params` to this
+    method before it runs the program, because a trace cannot check values.
     """
     signature = inspect.signature(method)
 
@@ -56,9 +57,9 @@ def compiled(method: Method) -> Method:
             raise
         except Exception:
             pass
-        # The compiled call failed: the caller made a mistake, or the method cannot be compiled. A
-        # call without compilation raises a clearer error: its message shows the argument values,
-        # and its traceback shows no frames of the compilation.
+        # The compiled call failed: the caller made a mistake, or the method cannot be compiled.
+        # Repeat the call without compilation, because its error is clearer: the message shows the
+        # argument values, and the traceback shows no frames of the compilation.
         with op_by_op():
             return method(owner, *args, **kwargs)
 
@@ -98,8 +99,9 @@ def op_by_op() -> Iterator[None]:
 def program(method: Callable[..., Any], owner: Hashable, kinds: Hashable) -> Any:
     """Return the jitted function of (args, kwargs) that an eager call of `method` runs.
 
-    `owner` is the method's object. `kinds`, the types of the object's fields, is used only as a key
-    of the cache: fields that differ in type, such as 1 and 1.0, compare equal.
+    `owner` is the object that `method` belongs to. `kinds`, the types of the object's fields, is
+    only a key of the cache: objects whose fields are 1 and 1.0 are equal, but need separate
+    programs.
     """
 
     def run(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

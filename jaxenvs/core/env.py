@@ -62,14 +62,14 @@ class State(Struct):
 class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
     """One environment: frozen, hashable settings, and pure functions of arrays as methods.
 
-    An author subclasses it, declares settings as annotated fields (every subclass becomes a frozen
-    dataclass) and writes the abstract members; `make` fails if one is missing. `step` counts
-    `time`, applies the time limit, casts dtypes and checks its arguments. The members in
-    `jaxenvs.core.parts`, for players, learners, batches, levels as text and comparison with other
-    packages, have defaults.
+    An author writes a subclass with settings, as annotated fields, and the abstract members; `make`
+    fails if a member is missing. Every subclass becomes a frozen dataclass. `step` counts `time`,
+    applies the time limit, casts dtypes and checks its arguments. The members in
+    `jaxenvs.core.parts` have defaults. They are for players, learners, batches, levels as text and
+    comparison with other packages.
     """
 
-    # maximum number of candidate levels that a reset draws; above 1 if `accepts` can reject one
+    # maximum number of candidate levels of one reset; 1 if `accepts` accepts every level
     level_budget: ClassVar[int] = 1
     # Action taken in place of an illegal one; None: an illegal action changes only `time`.
     idle_action: ClassVar[int | None] = None
@@ -162,8 +162,9 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
     def shortest_limit(self, params: Any) -> int:
         """Return the smallest `time_limit` that an episode with `params` can have.
 
-        Learners size their buffers by this limit. `params` must not be traced. The result is 1 if a
-        subclass overrides `time_limit` but not this method, because its limits are then unknown.
+        Learners use it to choose the size of their buffers. `params` must not be traced. The result
+        is 1 if a subclass overrides `time_limit` but not this method, because its time limits are
+        then unknown.
         """
         if type(self).time_limit is not Env.time_limit:
             return 1
@@ -201,7 +202,7 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
 
     @eager.compiled
     def step(self, key: Key, state: Any, action: Any, params: Any = None) -> Step:
-        """Advance the episode by one action; never begin a new episode.
+        """Advance the episode by one action; never start the next episode.
 
         An action outside `action_space` is clipped into it and sets `info["invalid_action"]`. A
         key, state or action of the wrong shape or dtype raises `TypeError` while tracing.

@@ -12,8 +12,8 @@ from .spaces import Space
 # Largest number of array entries that a text lists; a larger array is shown as dtype and shape.
 MOST_NUMBERS = 400
 RGB = tuple[int, int, int]
-# How the panel next to the picture shows a fact. A plain text, such as a description for a language
-# model, has no bars or icons, so `sentences` writes the label and the value as words.
+# How the panel next to the picture shows a fact. Plain text, such as a description for a language
+# model, has no bars or icons; there, `sentences` writes label and value as words.
 Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]
 
 
@@ -79,8 +79,8 @@ def listed(parts: Iterable[str]) -> str:
 def sentences(facts: Iterable[Fact]) -> list[str]:
     """Return facts as a list of sentences.
 
-    Each fact of kind `sentence` comes first, as it is. Then follow one sentence about all bars, one
-    about all counts, and one about each remaining fact.
+    The facts of kind `sentence` come first, one sentence each. They are followed by one sentence
+    about all bars, one sentence about all counts, and one sentence for each remaining fact.
     """
     facts = list(facts)
     found = [f"{_begun(_labelled(f))}." for f in facts if f.kind == "sentence"]

@@ -66,8 +66,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     If the `with` block raises, the temporary file is deleted and `path` stays unchanged. If `path`
     is a symbolic link, the file to which the link points is replaced. Raises the errors of
-    `target`. If the operating system reports an error about the temporary file, the raised
-    `OSError` names `path` instead.
+    `target`. In an `OSError` about the temporary file, the name of this file is replaced by `path`.
     """
     path = target(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -83,7 +82,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def unfinished(folder: Path) -> list[Path]:
-    """Return the temporary files in `folder` that `replacing` left, because its process died."""
+    """Return the temporary files in `folder` of calls of `replacing` whose process was killed."""
     return sorted(folder.glob(".*.part"))
 
 

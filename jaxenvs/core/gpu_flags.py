@@ -1,17 +1,17 @@
 """XLA flags that make environments run faster on NVIDIA GPUs.
 
-XLA runs a program as CUDA graphs, which it calls command buffers. Three defaults of XLA cost time,
-and the flags change them:
+XLA runs a program as a sequence of CUDA graphs ("command buffers"). The flags change three defaults
+of XLA that cost time:
 
-- A graph contains no loop whose number of iterations depends on data. In each iteration of such
-  a loop, the host waits for the GPU to learn whether to continue. A step has such a loop if its
-  resets come from `exact` or `stock`.
+- A loop whose number of iterations depends on data is not part of a graph. In each iteration, the
+  host waits for the GPU to learn whether to continue. A step has such a loop if its resets come
+  from `exact` or `stock`.
 - The kernels of a graph run one after another, although few kernels of a step depend on others.
 - `scan` fills its outputs with zeros first.
 
 A step of 4,096 environments of BabyAI-GoToLocal with reset source `stock` takes 52 us without the
-flags and 32 us with them; a step of 1,048,576 environments of DoorKey-8x8 takes 840 us without and
-644 us with them (H200, jax 0.11.2).
+flags and 32 us with them. A step of 1,048,576 environments of DoorKey-8x8 takes 840 us without the
+flags and 644 us with them (H200, jax 0.11.2).
 """
 
 import importlib.util
@@ -28,8 +28,8 @@ class Flag(NamedTuple):
 
     name: str
     value: str
-    # Oldest release of jaxlib that is known to accept the flag. Older releases must not get the
-    # flag, because XLA ends the process if it does not know a flag or its value.
+    # Oldest release of jaxlib that is known to accept the flag. `enable` does not set the flag for
+    # an older release: XLA ends the process if it does not know a flag or its value.
     since: tuple[int, ...]
 
     def __str__(self) -> str:
@@ -44,11 +44,11 @@ FLAGS = (
 
 
 def enable() -> bool:
-    """Add the flags to the environment variable `XLA_FLAGS`; return whether any was added.
+    """Add the flags to the environment variable `XLA_FLAGS`; return whether any flag was added.
 
-    Call it before JAX first computes anything or lists its devices, because XLA reads the variable
-    only once. A flag that the user has already set in the variable keeps its value. Nothing changes
-    if JAX's CUDA plugin is missing or jaxlib is too old.
+    XLA reads the variable only once, so call this function before JAX first computes anything or
+    lists its devices. A flag that the user has already set in the variable keeps its value. Nothing
+    changes if JAX's CUDA plugin is missing or jaxlib is too old.
     """
     given = os.environ.get("XLA_FLAGS", "")
     new = [str(flag) for flag in known() if flag.name not in given]

@@ -1,8 +1,8 @@
 """`GridWorld`, the base class of the families `grid` and `xland`.
 
-One agent moves on a grid and sees the cells ahead of it. Each cell of the grid is stored as one
-byte, the tile byte. `facing` is the agent's direction in MiniGrid's encoding: 0 right, 1 down, 2
-left, 3 up. `direction` is the agent's direction in the family's own encoding, which may differ.
+One agent moves on a grid and sees the cells ahead of it. Each cell is stored as one byte, the tile
+byte. The agent's direction has two encodings. `facing` is MiniGrid's: 0 right, 1 down, 2 left, 3
+up. `direction` is the family's own, which may differ.
 """
 
 import functools
@@ -53,8 +53,8 @@ class AgentLevel(Struct):
 class AgentState(State):
     """State of the map and the agent.
 
-    All values of the agent are packed into one int32, because in a scan over steps XLA launches one
-    kernel for each small array that a step rewrites.
+    The agent's pose, flags and carried tile are packed into one int32. In a scan over steps, XLA
+    launches one kernel for each small array that a step rewrites, so one array needs fewer kernels.
     """
 
     # one tile byte per cell; the family's `tiles.py` defines the tile bytes
@@ -171,7 +171,8 @@ class GridWorld(Env):
     see_through_walls: bool = False  # whether the agent sees through walls and other opaque cells
     tile_size: int = 8  # side of a tile in the observations `rgb` and `rgb_full`, in pixels
 
-    # A level takes few integer operations to generate, and `auto` suits such cheap levels.
+    # Levels are cheap: generating a level takes few integer operations. `auto` is fast for cheap
+    # levels.
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     # Names and keys of the actions, in order; `action_space` may have fewer actions.
@@ -219,10 +220,10 @@ class GridWorld(Env):
 
     @abstractmethod
     def seen_tiles(self, state: Any) -> UInt8[Array, "view_size view_size"]:
-        """Return the tile bytes of the agent's view; 0 for cells that it does not see.
+        """Return the tile bytes of the agent's view, indexed `[across, ahead]`; 0 for unseen cells.
 
-        The first axis runs across, from the agent's left to its right. The second axis runs ahead:
-        index 0 is the far row, the last index is the agent's row.
+        `across` runs from the agent's left to its right. `ahead` runs from the far row (index 0) to
+        the agent's row (last index).
         """
         raise NotImplementedError
 

@@ -38,8 +38,8 @@ def first_accepted(env: Any, key: Key, params: Any) -> PyTree[Array]:
 def candidate(env: Any, key: Key, number: Array, params: Any) -> PyTree[Array]:
     """Draw the candidate level with the index `number`, counted from 0 within one reset.
 
-    If a reset may draw several candidates, the level has types that a JAX loop can carry, see
-    `as_carry`.
+    If a reset may draw several candidates, a loop draws them. `as_carry` then converts the level,
+    so that it can be the loop's carry.
     """
     if env.level_budget == 1:
         return env.draw_level(key, params)

@@ -1,8 +1,9 @@
 """Sprites of the tile worlds: floors, walls, doors, objects and the agent, drawn with `paint.py`.
 
 A paint is an RGB colour, or the name of a shade of the tile's colour (see `SHADES`). Most edges lie
-on eighths of a tile, so pictures are crisp at 8 or more pixels per tile. Doors differ in shape as
-well as in colour: an open door leaves a gap, a closed one has a knob, a locked one a padlock.
+on multiples of an eighth of a tile, so pictures are crisp at 8 or more pixels per tile. Doors
+differ in shape as well as in colour: an open door has a gap, a closed door a knob, and a locked
+door a padlock.
 """
 
 import functools
@@ -39,9 +40,8 @@ class Look(NamedTuple):
     layers: tuple[Layer, ...]
     codes: Mapping[int, RGB]  # tile byte -> RGB colour of the tile, for all tile bytes of this kind
     ground: bool = True  # whether a floor is painted first, below the tile's own layers
-    # Whether and how a sprite shows the tile together with the agent. "on": the agent stands on the
-    # tile; "hands": the agent carries the tile's object; "": the agent cannot be on the tile, so
-    # there is no such sprite.
+    # How the agent appears on sprites of this tile. "on": standing on the tile; "hands": carrying
+    # the tile's object; "": never, because the agent cannot enter the tile.
     agent: str = ""
 
 
@@ -65,8 +65,8 @@ LIGHT = np.array((255.0, 246.0, 222.0))  # RGB colour that is blended into cells
 LIGHT_ON_GROUND, LIGHT_ON_THINGS = 0.17, 0.1
 FLOOR, GROOVE, INK, WHITE = (40, 43, 53), (53, 57, 69), (16, 17, 24), (250, 247, 238)
 ROCK, ROCK_TOP, ROCK_JOINT = (104, 110, 124), (130, 137, 152), (74, 79, 92)
-# Name of a shade -> (second colour, opacity). To make the shade, the second colour is painted over
-# the tile's colour with this opacity.
+# Name of a shade -> (second colour, opacity). A shade is the tile's colour with the second colour
+# painted over it at this opacity.
 SHADES = {"main": (INK, 0.0), "dark": (INK, 0.58), "pale": (WHITE, 0.5)}
 
 WHOLE = block(0, 0, 1, 1)
@@ -134,9 +134,10 @@ AGENT = (  # the agent facing right: a dark arrow with a white arrow inside
 def sheet(looks: Iterable[Look], num_codes: int, size: int) -> np.ndarray:
     """Paint all sprites of a family, uint8 (2 * NUM_AGENTS * num_codes, size, size, 3).
 
-    The first axis flattens three axes: sight (0 out of sight, 1 in sight), agent (0 without an
-    agent, else 1 + the agent's direction) and tile byte. The sprite is a magenta chequerboard for a
-    tile byte without a look, and for an agent on a tile that it cannot enter.
+    The first axis flattens three axes: sight (0 unseen, 1 seen by the agent), agent (0 without an
+    agent, else 1 + the agent's direction) and tile byte. A combination that cannot occur has a
+    magenta chequerboard as its sprite: a tile byte without a look, or an agent on a tile that it
+    cannot enter.
     """
     nothing = np.zeros((size, size, 3))
     unknown = _paint(nothing, UNKNOWN)

@@ -17,11 +17,11 @@ Mask = Bool[Array, "*batch actions"] | None
 
 
 def legal(logits: Float[Array, "*batch actions"], mask: Mask) -> Float[Array, "*batch actions"]:
-    """Return logits, or action values, in which illegal actions have the value `NEVER`.
+    """Return logits, or action values, with `NEVER` in place of the values of illegal actions.
 
-    With this value, an illegal action has probability 0 and no gradient, and is never the best
-    action. If no action is legal, all count as legal, which avoids NaN. If `mask` is None, all
-    actions are legal and nothing changes.
+    An illegal action then has probability 0 and no gradient, and is never the best action. If no
+    action is legal, the values of all actions stay unchanged, which avoids NaN. If `mask` is None,
+    all actions are legal, and the logits are returned unchanged.
     """
     if mask is None:
         return logits
@@ -37,8 +37,8 @@ def legal_actions(env: Env, state: Any, params: Any = None) -> Mask:
 def has_illegal(env: Env) -> bool:
     """Return whether `env` forbids an action in some state.
 
-    If not, compiled programs need no mask at all. The function traces `action_mask`, once per
-    environment, to find out whether the mask depends on the state.
+    If the result is False, compiled programs need no mask. The function traces `action_mask` to
+    find out whether the mask depends on the state. The result is cached for each environment.
     """
     if not isinstance(env.action_space, Discrete) or type(env).action_mask is Env.action_mask:
         return False
@@ -46,13 +46,14 @@ def has_illegal(env: Env) -> bool:
     batch = jax.tree.map(
         lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape), leaf.dtype), (env.state_shape, params)
     )
-    # With `out_axes=None`, `vmap` raises ValueError if the mask depends on the batched arguments.
+    # With `out_axes=None`, `vmap` raises ValueError if the mask depends on the state or params.
     try:
         jax.eval_shape(jax.vmap(env.action_mask, out_axes=None), *batch)
     except ValueError:
         return True
-    # The mask is the same in all states, so one call for any state gives it. The call uses a
-    # program compiled ahead of time, which returns concrete values even inside another trace.
+    # The mask is the same in all states, so it is computed for a state of zeros. A program that is
+    # compiled ahead of time computes it, because such a program returns concrete values even if the
+    # caller is being traced.
     constant = jax.jit(env.action_mask).lower(env.state_shape).compile()
     anything = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), env.state_shape)
     return not np.asarray(constant(anything)).all()

@@ -1,7 +1,7 @@
 """The HTML summary of an environment that a notebook shows, made by `shown`.
 
-`shown` never raises, because a mistake in one member of an environment must not hide the rest of
-the summary. It waits only a few seconds for XLA to compile the picture.
+`shown` never raises an error: if one member of an environment fails, the summary still shows the
+other members. `shown` waits only a few seconds for XLA to compile the picture.
 """
 
 import dataclasses
@@ -18,8 +18,8 @@ from . import drawing, png
 from .env import Env
 
 SIDE, LARGEST = 192, 512  # desired and maximum length of the picture's longer side, in pixels
-# Seconds to wait for the picture. If drawing takes longer, the summary has no picture, but a thread
-# finishes drawing it, and the next summary of the environment shows it.
+# Seconds to wait for the picture. If drawing takes longer, the summary has no picture. A thread
+# then finishes the picture, for the next summary of the same environment.
 PATIENCE = 5.0
 # Maximum number of characters of a value, and maximum number of rows of the table.
 LETTERS, ROWS = 200, 24

@@ -1,7 +1,8 @@
 """Pictures of observations, for environments without tiles.
 
-A matrix is drawn with one cell per entry, and an image as it is. If the entries of a matrix are
-integers with few values, each value has its own colour; other numbers are shades of grey.
+A matrix is drawn with one cell per entry, and an image is drawn unchanged. If a matrix has integers
+with few possible values, each value is drawn in a colour of its own. Entries of other matrices are
+drawn in shades of grey.
 """
 
 import functools
@@ -16,11 +17,11 @@ from .looks import COLOURS, FLOOR
 from .spaces import Box, Dict, Space
 
 Pixels = UInt8[Array, "height width 3"]
-# RGB colours of the categories 0, 1, 2 and so on. Black is left out, because it resembles the
-# colour of category 0, which is the colour of a floor.
+# RGB colours of the categories 0, 1, 2 and so on. Category 0 has the colour of a floor. Black is
+# left out, because it looks similar to this colour.
 CATEGORIES = np.array([FLOOR, *(c for name, c in COLOURS.items() if name != "black")], np.uint8)
-# Maximum number of tiles along the longer side of the picture, for a matrix observation and for an
-# image observation.
+# Maximum number of tiles along the longer side of the picture: MOST_CELLS for a matrix observation,
+# MOST_BLOCKS for an image observation.
 MOST_CELLS, MOST_BLOCKS = 32, 16
 
 
@@ -62,9 +63,10 @@ def _part(name: str, inner: Canvas) -> Canvas:
 
 
 def _is_numeric(space: Box) -> bool:
-    """Return whether a matrix observation holds quantities, which are drawn in shades of grey.
+    """Return whether a matrix observation is drawn in shades of grey, because it holds quantities.
 
-    Otherwise its entries are categories, and each category has one colour.
+    The result is False if the entries are categories. Each category is drawn in a colour of its
+    own.
     """
     is_float = np.issubdtype(space.dtype, np.floating)
     return is_float or int(space.high.max()) - int(space.low.min()) >= len(CATEGORIES)

@@ -1,8 +1,9 @@
 """Sprites drawn by code: shapes with a colour and an opacity, painted in layers over a picture.
 
-A shape is a function that tells which points of the unit square it contains; x runs to the right
-and y down. At the edge of a shape, a pixel blends the shape's colour with the colour below, in
-proportion to the fraction of the pixel's sample points inside the shape.
+A shape is a function of arrays x and y that returns the mask of the points inside the shape. The
+points lie in the unit square; x runs to the right and y down. Each pixel has several sample points.
+At the edge of a shape, a pixel blends the shape's colour with the colour below, in proportion to
+the fraction of its sample points inside the shape.
 """
 
 import functools
@@ -132,7 +133,7 @@ def paint(
 def coverage(shape: Shape, size: int) -> np.ndarray:
     """Return the fraction of each pixel that a shape covers, a float array (size, size).
 
-    Each pixel has a grid of sample points; the result is the fraction of them inside the shape.
+    The fraction is estimated: it is the share of the pixel's sample points that the shape contains.
     """
     fine = max(2, min(8, 64 // size))
     at = (np.arange(size * fine) + 0.5) / (size * fine)

@@ -49,10 +49,10 @@ def names(env: Any) -> tuple[str, ...]:
 def with_params(env: Any, owner: str, given: Mapping[str, Any]) -> Any:
     """Return `env` with new default values for the params named in `given`.
 
-    A wrapper stores only the params that it adds; the wrapped environment stores the others. A
-    float without a fractional part, such as 1e4, counts as an integer. Raises `TypeError` for an
-    unknown name or a value of the wrong type, and `ValueError` for a time limit below 1; messages
-    begin with `owner`.
+    For a wrapper, a param that the wrapped environment has is set there; the wrapper stores only
+    the params that it adds. A float without a fractional part, such as 1e4, counts as an integer.
+    Raises `TypeError` for an unknown name or a value of the wrong type, and `ValueError` for a time
+    limit below 1. The messages begin with `owner`.
     """
     allowed = names(env)
     if _is_wrapper(env):
@@ -84,7 +84,8 @@ class _Given(property):
 def apply_to_defaults(cls: type) -> None:
     """Replace the `default_params` of a class by a property that applies given params.
 
-    The property calls the original `default_params`, defined by the class or inherited.
+    The property calls the original `default_params`, which the class defines or inherits, and
+    replaces in its result the values of the params that were given to `make`.
     """
     own = inspect.getattr_static(cls, "default_params")
     is_applied = isinstance(own, _Given) or getattr(own, "__isabstractmethod__", False)
@@ -95,9 +96,8 @@ def apply_to_defaults(cls: type) -> None:
     def default_params(env: Any) -> Any:
         params: Any = own.__get__(env, type(env)) if hasattr(own, "__get__") else own
         given = dict(getattr(env, FIELD))
-        # A subclass can call `super().default_params` and add params to the result. Params that
-        # only the subclass adds are skipped here, in the superclass's property, and applied by the
-        # subclass's property.
+        # Skip the given params that `params` lacks. A subclass may call `super().default_params`
+        # and add params to the result; the property of the subclass then sets the added params.
         known = {name: given[name] for name in given if hasattr(params, name)}
         return params.replace(**known) if known else params
 

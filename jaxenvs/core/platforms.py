@@ -13,9 +13,9 @@ T = TypeVar("T")
 def by_platform(*args: Any, cpu: Callable[..., T], default: Callable[..., T]) -> T:
     """Return `cpu(*args)` if the compiled program runs on a CPU, else `default(*args)`.
 
-    JAX learns the platform only after tracing, so it traces both functions. Only `cpu` is traced if
-    JAX can only use CPUs (see `is_cpu_alone`). This halves the tracing time of a batch of Craft, or
-    of a batch that generates a level for every environment in each step.
+    JAX traces both functions, because it learns the platform only after tracing. If JAX can use no
+    platform but the CPU (see `is_cpu_alone`), only `cpu` is traced. This halves the tracing time of
+    a batch of Craft, and of any batch that generates a level for every environment in each step.
     """
     if is_cpu_alone():
         return cpu(*args)

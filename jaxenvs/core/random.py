@@ -1,10 +1,10 @@
 """Random numbers that need few GPU kernels.
 
 Code that draws a level or makes a step first draws all random 32-bit integers ("words") that it
-needs, in one operation. Integer arithmetic then turns each word into a random number. Where
-cryptographic independence is not needed, `hashed` replaces JAX's threefry by a short hash of the
-key and a counter. The hash uses the finaliser `lowbias32` of C. Wellons, "Prospecting for hash
-functions".
+needs, in one operation. Integer arithmetic then turns each word into a random number. Where words
+need not be cryptographically independent, `hashed` replaces JAX's threefry: it computes each word
+by a short hash of the key and a counter. The hash uses the finaliser `lowbias32` of C. Wellons,
+"Prospecting for hash functions".
 """
 
 import functools
@@ -75,8 +75,8 @@ def hashed(key: Keys, counter: ArrayLike) -> UInt32[Array, "*batch"]:
 def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array, ""]:
     """Return the index of one allowed entry, chosen uniformly; 0 if no entry is allowed.
 
-    `word` holds one random uint32 per entry, and the allowed entry with the largest uint32 wins.
-    The low bits of each uint32 are replaced by the entry's index, so the maximum yields the index.
+    `word` has one random uint32 per entry; the allowed entry with the largest uint32 is chosen. The
+    index of the entry replaces the low bits of its uint32, so that the maximum contains the index.
     The relative error of a probability is about n / 2**(32 - log2(n)).
     """
     low = np.uint32((1 << (word.shape[0] - 1).bit_length()) - 1)
@@ -87,10 +87,11 @@ def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array
 def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
     """Draw distinct uniform integers in `[0, count)`, in random order, from random uint32s.
 
-    The function first draws a Lehmer code: value i is a rank among the count - i integers that are
-    not yet taken. Each rank then becomes an integer: for every earlier rank, from the latest to the
-    first, the value is increased by 1 if it is at least as large as that rank. These comparisons
-    use only the ranks, not the earlier integers, so all values are computed in parallel.
+    Each integer first gets a rank: its index among the integers that are not yet taken (a Lehmer
+    code). Rank i is therefore below count - i. To turn a rank into an integer, the function
+    compares it with all earlier ranks, from the latest to the first, and adds 1 each time the value
+    is at least as large as the earlier rank. The comparisons need no earlier integer, so all
+    integers are computed in parallel.
     """
     number = np.arange(word.shape[0], dtype=np.int32)
     narrow = np.min_scalar_type(count - 1) if isinstance(count, int) else jnp.int32
@@ -99,9 +100,9 @@ def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
     for earlier in range(word.shape[0] - 2, -1, -1):
         passes = (value >= rank[earlier]) & (number > earlier)
         value = value + passes.astype(narrow)
-    # Without the barrier XLA would fuse this chain of comparisons into a kernel that uses the
-    # values, such as the kernel that fills a grid. The thread of each cell would repeat the whole
-    # chain.
+    # The barrier keeps XLA from fusing this chain of comparisons into a kernel that uses the
+    # values, such as the kernel that fills a grid. In a fused kernel, the thread of each cell would
+    # repeat the whole chain.
     return jax.lax.optimization_barrier(value).astype(jnp.int32)
 
 
@@ -120,11 +121,11 @@ def permutation(word: UInt32[Array, " n"]) -> Int32[Array, " n"]:
 def shuffled(key: Key, count: int) -> Int32[Array, " count"]:
     """Return the integers 0 to count - 1 in random order, to shuffle minibatches.
 
-    One array of uint32s is sorted; each has random high bits and one of the integers in its low
-    bits. (`jax.random.permutation` sorts two arrays, which takes ten times as long on a CPU.) The
-    order is not perfectly random: integers whose random bits are equal stay in ascending order. Of
-    the pairs of neighbours in the result, about one in 64 has equal random bits if `count` is
-    8,192, and about half if `count` is 65,536.
+    The function sorts one array of uint32s, each with random high bits and one of the integers in
+    its low bits. (`jax.random.permutation` sorts two arrays, which takes ten times as long on a
+    CPU.) The order is not perfectly random: integers with equal random bits stay in ascending
+    order. Among pairs of neighbours in the result, the random bits are equal in about 1 of 64 pairs
+    if `count` is 8,192, and in about half of the pairs if `count` is 65,536.
     """
     low = np.uint32((1 << (count - 1).bit_length()) - 1)
     bits = jax.random.bits(key, (count,), jnp.uint32) & ~low

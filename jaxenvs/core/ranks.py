@@ -39,13 +39,14 @@ class Ranks(NamedTuple):
         size = mask.shape[0]
         bits = jnp.pad(mask, (0, -size % (_WORD * _WORD))).reshape(-1, _WORD, _WORD)
         words = (bits.astype(jnp.int32) << _PLACE).sum(axis=2, dtype=jnp.int32)
-        # Without the barrier XLA would fuse this packing into each reduction below, and each
+        # The barrier keeps XLA from fusing this packing into each reduction below. If fused, each
         # reduction would read the whole mask.
         words = jax.lax.optimization_barrier(words)
         ones = jax.lax.population_count(words)
-        # The block indices are a JAX array, which XLA computes at run time. With NumPy, the matrix
-        # `earlier` (block, block) would become a large constant in the program. The last row of
-        # `sums` is the total, because all blocks come before the extra index at the end.
+        # `blocks` is a JAX array, so XLA computes it at run time. If it were a NumPy array, the
+        # matrix `earlier` (block, block) would be a large constant in the program. `blocks` has one
+        # extra index at the end. All blocks come before this index, so the last row of `sums` is
+        # the total.
         blocks = jnp.arange(words.shape[0] + 1, dtype=jnp.int32)
         earlier = blocks[None, :-1] < blocks[:, None]
         of_block = ones.sum(axis=1, dtype=jnp.int32)
@@ -75,11 +76,11 @@ class Ranks(NamedTuple):
 def numbers_from(
     rows: Int32[Array, " rows"], first: Any, slots: int, count: Array
 ) -> Int32[Array, " slots"]:
-    """Return the `slots` entries of the list `rows` that begin at entry `first`.
+    """Return `slots` entries of the list `rows`, from entry `first` on.
 
-    `rows` are row indices, as `Ranks.rows` returns them. Only the first `count` entries of `rows`
-    are valid. In the result, any other entry is replaced by a distinct index beyond the last row;
-    JAX drops writes to such an index.
+    `rows` are row indices, as `Ranks.rows` returns them, of which only the first `count` are valid.
+    Each entry beyond these becomes a distinct index beyond the last row, because JAX drops writes
+    to such an index.
     """
     slot = np.arange(slots, dtype=np.int32)
     listed = rows.at[first + slot].get(mode="clip")

@@ -1,8 +1,8 @@
 """The registry of environments, which maps ids to environment classes and their settings.
 
 An id has the form `Family-Name[-Size][-Variant]-vN`, such as `Grid-Empty-8x8-v0`. An alias is the
-id of the same environment in another package, such as MiniGrid. A module registers its ids when it
-is imported, and it is imported when one of its ids is first used.
+id of the same environment in another package, such as MiniGrid. The first use of an id imports the
+module that registers the id.
 """
 
 import dataclasses
@@ -35,8 +35,8 @@ _plugins_loaded = False
 EnvClass = TypeVar("EnvClass", bound=type[Env])
 
 
-# Abstract method -> public method that calls it. A class must override one of the two methods: if
-# it overrides the public method, nothing calls the abstract method.
+# Abstract method -> public method that calls it. A class must override one of the two; the abstract
+# method is not needed if the public method is overridden, because nothing else calls it.
 _INSTEAD = {"reset_state": "reset_to", "step_state": "step"}
 
 
@@ -66,10 +66,10 @@ class EnvSpec:
 
     @property
     def upstream(self) -> str:
-        """Id of this environment in the package that it reproduces.
+        """Id of this environment in the package that it reproduces: the first alias of this id.
 
-        It is the first alias of this id. If this id has no alias, it is the first alias of another
-        id with the same class and fields, and otherwise the id itself.
+        If this id has no alias, the result is the first alias of another id with the same class and
+        fields. If there is no such alias, the result is the id itself.
         """
         mine = self.env_class, self.fields
         same = (row for row in _specs.values() if (row.env_class, row.fields) == mine)
@@ -130,10 +130,12 @@ def register(
 ) -> Callable[[EnvClass], EnvClass]:
     """Return a class decorator that registers a subclass of `Env` under `id`.
 
-    `fields` are the constructor fields that the id sets. `aliases` are ids of the same environment
-    in other packages; an alias needs no version. `representative` makes the id stand for its class,
-    see `representatives`. Raises `ValueError` for a malformed or taken id, and `TypeError` if the
-    decorated object is not a subclass of `Env`.
+    `fields` are the values that the id sets for constructor fields. `aliases` are ids of the same
+    environment in other packages; an alias needs no version. With `representative`, benchmarks and
+    pictures use this id for its class (see `representatives`).
+
+    Raises `ValueError` for a malformed or taken id, and `TypeError` if the decorated object is not
+    a subclass of `Env`.
     """
     aliases = tuple(aliases)
     for name in (id, *aliases):
@@ -235,9 +237,10 @@ def families() -> list[str]:
 
 
 def classes(family: str | None = None) -> dict[type[Env], list[str]]:
-    """Return a dict from each registered environment class to the list of its ids.
+    """Return a dict: registered environment class -> list of its ids.
 
-    Classes and ids are in the order of `list`, in which smaller sizes usually come first.
+    Classes and ids are in the order of the function `list`, in which smaller sizes usually come
+    first.
     """
     ids = list(family)
     kinds = dict.fromkeys(_specs[id].env_class for id in ids)
@@ -247,9 +250,9 @@ def classes(family: str | None = None) -> dict[type[Env], list[str]]:
 def representatives(family: str | None = None) -> list[str]:
     """Return one id of each environment class, for benchmarks and pictures.
 
-    The id of a class is the id registered with `representative=True`, such as the size that papers
-    report. If no id is registered so, it is the id that sets no constructor fields. If each id sets
-    some, it is the last one, usually the largest size. The ids are in the order of `list`.
+    The id of a class is the one registered with `representative=True`, such as the size that papers
+    report. If there is none, it is the id that sets no constructor fields, or, if every id sets
+    some, the last id, which usually has the largest size. The ids are in the order of `list`.
     """
     found = []
     for ids in classes(family).values():
@@ -280,7 +283,8 @@ def _natural(id: str) -> tuple[str | int, ...]:
 def absent(ids: Iterable[str], reason: str) -> None:
     """Record why environments of another package are not reproduced, and what to use instead.
 
-    The error for such an id ends with `reason`. Ids that are registered are not affected.
+    The error message for one of these ids ends with `reason`. An id that is registered all the same
+    can be used normally.
     """
     _absent.update(dict.fromkeys(ids, reason))
 
@@ -306,8 +310,8 @@ def _unknown(id: str) -> str:
 def expect(modules: Mapping[str, str]) -> None:
     """Declare which module registers ids, by the first word of the ids.
 
-    `modules` maps a first word, such as "Grid", to the name of a module. The module is imported
-    when an id with this first word is first used.
+    `modules` maps a first word, such as "Grid", to the name of a module. The first use of an id
+    with this first word imports the module.
     """
     _modules.update(modules)
 

@@ -19,8 +19,8 @@ from .ranks import Ranks, numbers_from
 from .starts import LEVEL, Starts, select, tree_bytes, written
 
 # Largest size of the states of a batch, in bytes, at which a GPU makes a new state for every
-# environment and keeps those of the done environments. For a larger batch, the GPU makes states for
-# the done environments only. To list these environments it needs six kernels and a wait for the
+# environment and selects those of the done environments. For a larger batch, the GPU makes states
+# only for the done environments. Listing these environments costs six kernels and a wait for the
 # host.
 SELECTED_BYTES = 32 << 20
 # Largest size of the states of a batch, in bytes, at which `auto` on a GPU uses `fresh`, which
@@ -43,9 +43,9 @@ def fresh(starts: Starts, states: Any, ended: Ended) -> Any:
 def auto(starts: Starts, states: Any, ended: Ended) -> Any:
     """Start new episodes in the done environments: by `exact` on a CPU, by `fresh` on a GPU.
 
-    `exact` generates fewer levels, `fresh` launches fewer kernels. A GPU uses `exact` too if the
-    states of the batch exceed `GENERATED_BYTES`, because generating a level for every environment
-    would then take longer than the extra kernels. Return the states of the batch.
+    `exact` generates fewer levels than `fresh`, but launches more kernels on a GPU. If the states
+    of the batch exceed `GENERATED_BYTES`, a GPU uses `exact` too, because generating a level for
+    every environment would then take longer than the extra kernels. Return the states of the batch.
     """
     if tree_bytes(states) > GENERATED_BYTES:
         return exact(starts, states, ended)
@@ -63,7 +63,7 @@ def pool(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
 
 
 def pool_by_selection(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Make a new state for every environment, and use it if the environment is done.
+    """Make a new state for every environment, and use it in the done environments only.
 
     The new states start in prepared levels. An environment that is not done keeps its state in
     `states`. Return the states of the batch.
@@ -96,8 +96,9 @@ def _from_pool(starts: Starts, levels: Any, rows: Int32[Array, " rows"]) -> Any:
 def exact(starts: Starts, states: Any, ended: Ended, chunk: int | None = None) -> Any:
     """Start new episodes in the done rows, and generate levels for these rows only.
 
-    A row is one environment of the batch; `chunk` levels are generated at a time. The levels are
-    the same as with `fresh`, bit for bit. Return the states of the batch.
+    A row is one environment of the batch. `chunk` is the number of levels that are generated at a
+    time; None means a default. The levels are the same as with `fresh`, bit for bit. Return the
+    states of the batch.
     """
     count = starts.num_envs
     narrow = min(chunk or max(1, max(512, count) // starts.env.rows_per_lane), count)
@@ -120,8 +121,9 @@ def _by_platform(
 ) -> Any:
     """Call `cpu(starts, *given)` on a CPU, `default(starts, *given)` on other platforms.
 
-    `platforms.by_platform` takes only arrays as arguments, so `starts` is split into its arrays
-    (key and params) and put together again in the called function.
+    `platforms.by_platform` takes only arrays, but `starts` contains an environment too. Only its
+    arrays (key and params) are therefore passed, and the called function puts them back into
+    `starts`.
     """
 
     def form(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -144,12 +146,10 @@ def _listed(
 ) -> Any:
     """Start new episodes in the done environments, `slots` environments at a time.
 
-    `begin` takes indices of environments and returns their first states. Return the states of the
-    batch.
-
-    A loop runs `begin` as often as needed. With `always`, the first iteration runs before the loop,
-    even if no environment is done. The host then evaluates the loop's condition once less, which
-    saves a wait for the GPU, but `begin` is compiled twice.
+    `begin` takes indices of environments and returns their first states. A loop calls `begin` until
+    all done environments have started. With `always`, the first iteration runs before the loop,
+    even if no environment is done. This saves one evaluation of the loop's condition on the host,
+    and thus a wait for the GPU, but `begin` is compiled twice. Return the states of the batch.
     """
     ranks = Ranks.of(ended)
     listed = ranks.rows()
@@ -180,10 +180,10 @@ def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
     """Start new episodes in the done rows, in levels that `accepts` may reject.
 
     A row is one environment of the batch. Each iteration draws `lanes` candidate levels in
-    parallel. They are divided evenly among the done rows that still wait: `each` candidates per
-    row, in order of rank, so candidate l belongs to the row of rank l // each. A row takes its
-    first accepted candidate, so the result is the same as if candidates were drawn one after
-    another.
+    parallel, and divides them evenly among the done rows that still wait for a level. Each waiting
+    row gets `each` candidates, in the order of the rows' ranks: candidate l belongs to the row of
+    rank l // each. A row takes its first accepted candidate. The result is therefore the same as if
+    the candidates of a row were drawn one after another.
     """
     lane = np.arange(lanes, dtype=np.int32)
     nowhere = starts.num_envs + lane
@@ -215,16 +215,17 @@ def _by_lane(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
     """Start new episodes in the done rows, at most `lanes` rows at a time; write only these rows.
 
     A row is one environment of the batch. The rows are divided into groups of `lanes` rows, and
-    lane i serves row i of each group. In each iteration, every lane draws one level for its first
-    row that still waits for a level. The lane finds this row by a maximum over the groups, which is
-    cheaper than a sort or a prefix sum over the batch.
+    lane i serves the i-th row of each group. In each iteration, every lane draws one level for the
+    first of its rows that still waits for a level. A maximum over the groups finds this row, which
+    is cheaper than a sort or a prefix sum over the batch.
     """
     num_envs = starts.num_envs
     groups = -(-num_envs // lanes)
     pending = jnp.pad(ended.astype(jnp.uint8), (0, groups * lanes - num_envs))
     pending = pending.reshape(groups, lanes)
-    # `pending` is 1 for the rows that wait for a level. The first group has the largest number, so
-    # for each lane the maximum over its pending rows gives the first group with a pending row.
+    # `pending` is 1 for the rows that wait for a level. `order` decreases from group to group, so
+    # its maximum over the pending rows of a lane gives the first group in which the lane has a
+    # pending row.
     order = jnp.arange(groups, 0, -1, dtype=jnp.int32)[:, None]
 
     def serve(carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:

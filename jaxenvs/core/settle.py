@@ -1,8 +1,8 @@
 """`settled` and `stored` make XLA compute values once and store them in memory.
 
-Without them, XLA fuses a chain of arithmetic into every operation that uses its results. A long
-chain with many results is then compiled and computed once for each result, which can take minutes
-of compilation and tens of times the work.
+Without them, XLA copies a chain of arithmetic into every operation that uses a result of the chain.
+A long chain with many results is then compiled and computed once for each result. This can take
+minutes of compilation and multiply the work by tens.
 """
 
 from typing import Any, TypeVar
@@ -27,9 +27,9 @@ def settled(tree: T) -> T:
 def stored(tree: T) -> T:
     """Return the pytree of arrays unchanged, but make XLA store the values in memory.
 
-    On a CPU this is `settled`. Use it where a small array is expanded to a larger one on a GPU.
-    Otherwise XLA would fuse both computations, and the thread of each element of the larger array
-    would recompute the entry of the smaller array that it needs.
+    On a CPU this is `settled`. On a GPU, `stored` is useful for a small array from which a larger
+    array is computed. Without it, XLA would fuse both computations, and the thread of each element
+    of the larger array would recompute the entries of the small array that it needs.
     """
     return by_platform(tree, cpu=_by_loop, default=jax.lax.optimization_barrier)
 
@@ -41,9 +41,9 @@ def _as_it_is(tree: Any) -> Any:
 def _by_loop(tree: Any) -> Any:
     """Pass the values through a loop of zero iterations, which XLA cannot fuse across.
 
-    The loop costs nothing, because its body never runs. XLA keeps the loop, because it does not
-    know that the number of iterations is zero. A plain `optimization_barrier` would have no effect
-    on a CPU, where XLA removes it before fusion.
+    The loop costs nothing, because its body never runs. XLA does not know that the number of
+    iterations is zero, so it keeps the loop. On a CPU, a plain `optimization_barrier` would have no
+    effect, because XLA removes it before fusion.
     """
     trips = jax.lax.optimization_barrier(jnp.int32(0))
     leaves, structure = jax.tree.flatten(tree)
@@ -52,8 +52,8 @@ def _by_loop(tree: Any) -> Any:
         by_type.setdefault((leaf.shape, leaf.dtype), []).append(i)
     for places in by_type.values():
         group = [leaves[i] for i in places]
-        # The body of the loop rotates the arrays of the group by one position. An array of zeros is
-        # added, so that the body changes something even if the group has only one array.
+        # The body of the loop must change its arrays, so it rotates the group by one position. The
+        # array of zeros is added because rotating a group of one array changes nothing.
         group.append(jnp.zeros_like(group[0]))
         kept = jax.lax.fori_loop(0, trips, lambda _, x: [*x[1:], x[0]], group)
         for i, leaf in zip(places, kept, strict=False):

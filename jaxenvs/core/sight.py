@@ -1,7 +1,7 @@
-"""The agent's view of a grid, and which of its cells the agent sees (MiniGrid's occlusion).
+"""The agent's view of a grid, and the mask of its cells that the agent sees (MiniGrid's occlusion).
 
-A view is a square, indexed `[across, ahead]` like MiniGrid's image: `across` runs from the agent's
-left to its right, `ahead` from 0 in the far row to `size - 1` in the agent's row. The agent is at
+A view is a square, indexed `[across, ahead]` like MiniGrid's image. `across` runs from the agent's
+left to its right. `ahead` is 0 in the far row and `size - 1` in the agent's row. The agent is at
 `[size // 2, size - 1]` and looks towards index 0 of `ahead`. Source: MiniGrid 3.2, `gen_obs`.
 """
 
@@ -37,9 +37,9 @@ def window(
     sign = jnp.where(direction < 2, 1, -1)
     ahead = np.arange(size - 1, -1, -1, dtype=np.int32)
     right = np.arange(-(size // 2), size // 2 + 1, dtype=np.int32)
-    # The flat grid index of a cell is a sum of two terms, one for `ahead` and one for `across`,
-    # because a step ahead changes one coordinate (row or column) and a step sideways the other. The
-    # terms are computed once per line of the view; each cell only adds its two terms.
+    # The flat grid index of a cell is the sum of a term for `ahead` and a term for `across`,
+    # because a step ahead changes one grid coordinate and a step sideways the other. The terms are
+    # computed once per line of the view, so each cell costs only one addition.
     a = jnp.where(along_rows, row, column) + sign * ahead
     b = jnp.where(along_rows, column, row) + jnp.where(along_rows, -sign, sign) * right
     a_inside = jnp.clip(a, 0, jnp.where(along_rows, height, width) - 1)
@@ -75,9 +75,9 @@ def seen_cells(
 def visible(opaque: Bool[Array, "size size"]) -> Bool[Array, "size size"]:
     """Return the mask of the cells of the view that the agent sees ("lit" cells).
 
-    Light starts at the agent and is followed row by row. In a row it spreads sideways through
-    transparent cells and lights the first opaque cell on each side. From each lit transparent cell
-    it also reaches the three nearest cells of the row ahead.
+    The function follows light from the agent's row to the far row. In each row, light spreads
+    sideways through transparent cells and lights the first opaque cell on each side. Each lit
+    transparent cell also passes light to the three nearest cells of the row ahead.
     """
     size = opaque.shape[0]
     return _lit_by_table(~opaque, size) if size <= TABLE_LIMIT else _lit_by_loop(~opaque, size)
@@ -86,9 +86,9 @@ def visible(opaque: Bool[Array, "size size"]) -> Bool[Array, "size size"]:
 def _lit_by_table(clear: Bool[Array, "size size"], size: int) -> Bool[Array, "size size"]:
     """Compute `visible` with one table lookup per row of the view.
 
-    The rows of lit cells are packed into two 32-bit integers per view, because XLA computes a chain
-    of scalar operations in one kernel. Without the barrier XLA would fuse this chain into the code
-    that makes the image, and the thread of every pixel would recompute the chain.
+    The lit cells of all rows are packed into two 32-bit integers, because XLA computes a chain of
+    scalar operations in one kernel. The barrier keeps XLA from fusing this chain into the code that
+    makes the image, where the thread of every pixel would recompute the chain.
     """
     table = jnp.asarray(_reach_table(size))
     per_word = -(-size // 2)
@@ -126,10 +126,10 @@ def _row_bits(cells: Bool[Array, "size size"]) -> Int32[Array, " size"]:
 def _reach(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or JAX integers
     """Return the cells of one row that light reaches, as bits.
 
-    `seed` are the cells where light enters the row, `clear` the transparent cells. Light fills
-    every run of clear cells that contains a seed, and one more cell on each side of the run. The
-    same bits are the `seed` of the row ahead. Each run is filled to both sides by steps of length
-    1, 2, 4 and so on (Kogge-Stone).
+    `seed` are the cells where light enters the row, and `clear` are the transparent cells. Light
+    fills every run of clear cells that contains a seed, and one more cell on each side of the run.
+    The result is also the `seed` of the row ahead. Each run is filled to both sides by steps of
+    length 1, 2, 4 and so on (Kogge-Stone).
     """
     up = down = seed & clear
     via_up = via_down = clear

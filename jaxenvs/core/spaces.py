@@ -112,9 +112,9 @@ class Box(Space):
     def _bounds_as(self, dtype: Any) -> tuple[np.ndarray, np.ndarray, bool]:
         """Return the bounds in `dtype`, and whether `dtype` has values within the bounds.
 
-        `dtype` is of the same kind (integer or float) as the space's dtype. Bounds that `dtype`
-        cannot represent are clipped to its limits. The last result is False if no value of `dtype`
-        lies within the original bounds of some component.
+        `dtype` is of the same kind (integer or float) as the space's dtype. Bounds beyond the
+        limits of `dtype` are clipped to the limits. The last result is False if, for some
+        component, no value of `dtype` lies within the original bounds.
         """
         if not np.issubdtype(dtype, np.integer):
             return self.low.astype(dtype), self.high.astype(dtype), True

@@ -12,10 +12,10 @@ from jaxtyping import Array
 def stacked(values: Sequence[Any]) -> Array:
     """Stack scalars of one dtype into a vector, as `jnp.stack` does.
 
-    Under `vmap`, the result has one row per environment. A matrix with one row per scalar is
-    written first, and then transposed. Written directly, the result would be slow on a GPU:
-    neighbouring threads would compute different scalars, XLA would select the scalar by a branch,
-    and the threads of a warp would run all branches one after another.
+    Under `vmap`, the result is a matrix with one row per environment. To make it fast on a GPU, the
+    function first writes its transpose, with one row per scalar. If the matrix were written
+    directly, neighbouring threads of a warp would compute different scalars. XLA would select the
+    scalar by a branch, so the threads would run all branches one after another.
     """
     return _alone([jnp.asarray(value) for value in values])
 
@@ -38,8 +38,8 @@ def _over_scalars(axis_size: int, batched: Any, values: list[Any]) -> tuple[Arra
 def _by_columns(columns: list[Array]) -> Array:
     """Stack vectors as columns of a matrix: stack them as rows, then transpose."""
     # The barriers make XLA launch two kernels: one for all scalars and one for the transposition.
-    # The layout constraints make XLA store the stack with one row per scalar. Otherwise XLA would
-    # store the transpose, which is slow to write.
+    # The layout constraints make XLA store one row per scalar, which is fast to write. Without
+    # them, XLA would choose the transposed layout.
     rows = _row_major(jax.lax.optimization_barrier(_row_major(jnp.stack(columns))))
     return _row_major(jax.lax.optimization_barrier(_row_major(rows.T)))
 

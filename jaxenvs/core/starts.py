@@ -15,8 +15,9 @@ from . import checks
 from .env import Env, Reset
 from .random import Keys
 
-# Purposes for which random keys are derived. A key is derived by folding in an integer, whose high
-# bits (from PURPOSE_SHIFT) hold the purpose and whose low bits hold the index of the row or level.
+# Purposes for which random keys are derived. To derive a key, `fold_in` is called with an integer:
+# its high bits, from bit PURPOSE_SHIFT on, are the purpose, and its low bits are the index of the
+# row or level.
 STEP, RESET, LEVEL, POOL, STOCK, STOCK_RESET = range(6)
 PURPOSE_SHIFT = 28
 
@@ -46,8 +47,8 @@ class Starts(NamedTuple):
     @property
     def has_one_setting(self) -> bool:
         """True if all environments of the batch have the same params."""
-        # The axis of a param without values per environment is None, which JAX does not count as a
-        # leaf. If there are no leaves, no param differs between environments.
+        # For a param with the same value in all environments, the axis is None, which JAX does not
+        # count as a leaf. Without leaves, all params are equal in all environments.
         return not jax.tree.leaves(self.axes)
 
     def keys(self, purpose: int, rows: Int32[Array, " rows"]) -> Keys:
@@ -62,8 +63,9 @@ class Starts(NamedTuple):
     def shared_keys(self, purpose: int, numbers: Int32[Array, " numbers"]) -> Keys:
         """Return one random key for each of `numbers`: indices of environments or prepared levels.
 
-        All keys are derived from one key: the key of the batch or, if each environment has a key,
-        the key of the first environment.
+        All keys are derived from a single key, even if each environment of the batch has a key of
+        its own. In that case it is the key of the first environment, otherwise the key of the
+        batch.
         """
         # Purpose and number are packed into one integer and folded in once, because each `fold_in`
         # runs the threefry hash, which costs one or two kernels.
@@ -100,8 +102,9 @@ class Starts(NamedTuple):
     ) -> tuple[Any, Bool[Array, " rows"]]:
         """Draw one candidate level per key; return the levels and the mask of accepted ones.
 
-        Entry i of `number` is the index of the candidate, within its reset, that is drawn with key
-        i. The last candidate that `level_budget` allows is always accepted.
+        Each row's reset draws candidates with the indices 0, 1, 2 and so on; `number` has the index
+        of the candidate to draw for each row. The last candidate that `level_budget` allows is
+        always accepted.
         """
         levels = jax.vmap(self.env.candidate, in_axes=(0, 0, self.axes))(keys, number, params)
         if self.env.level_budget == 1:
@@ -120,8 +123,8 @@ class Starts(NamedTuple):
 
         if count <= size:
             return begin(rows)
-        # Start the episodes in groups of `size` rows. The last group is padded with copies of the
-        # last entry of `rows`, whose results are removed below.
+        # Start the episodes in groups of `size` rows. Copies of the last entry of `rows` pad the
+        # last group; their results are removed below.
         groups = -(-count // size)
         groups = rows[np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)]
         begun = jax.lax.map(begin, groups)
@@ -143,9 +146,9 @@ def param_axes(env: Env, params: Any) -> Any:
 
 
 def written(states: Any, rows: Int32[Array, " slots"], new: Any, in_order: bool = False) -> Any:
-    """Return the states of a batch in which the environments `rows` have the states `new`.
+    """Return the states of a batch, with the states `new` written at the indices `rows`.
 
-    `rows` are distinct indices of environments; indices beyond the last environment are dropped.
+    `rows` are distinct indices of environments. An index beyond the last environment is skipped.
     `in_order` tells XLA that `rows` is sorted. XLA writes in place where it can.
     """
     return jax.tree.map(

@@ -35,10 +35,10 @@ class WrappedState(Struct):
 class StatefulWrapper(Wrapper):
     """Base class of wrappers that keep a state between steps, called their memory.
 
-    A subclass writes `begin`, which returns the memory after a reset, and `after`, which returns
-    the memory after a step. If its observations depend on the memory, it also writes `shown`. If
-    `begin` uses `ended`, a part of the memory outlives episodes, and the subclass sets
-    `remembers_episodes`.
+    A subclass defines `begin`, which returns the memory after a reset, and `after`, which returns
+    the memory after a step. If observations depend on the memory, the subclass also defines
+    `shown`. If `begin` copies anything from `ended`, the memory of the previous episode, the
+    subclass sets `remembers_episodes`.
     """
 
     remembers_episodes: ClassVar[bool] = False

@@ -1,8 +1,8 @@
 """Reset source `stock`: a ring buffer of prepared first states, each of which begins one episode.
 
-States are made in large batches, as fast as episodes end. Episodes are as independent as with
-`exact`: each state has its own random key and does not depend on earlier episodes. A row is one
-environment of the batch. Which prepared state a row receives depends on which other rows are done.
+States are made in large batches, as fast as episodes end. Each state has its own random key and
+does not depend on earlier episodes, so episodes are as independent as with `exact`. A row is one
+environment of the batch. The prepared state that a row receives depends on the set of done rows.
 """
 
 from typing import Any, NamedTuple
@@ -21,9 +21,9 @@ from .reset_sources import SELECTED_BYTES
 from .starts import PURPOSE_SHIFT, STOCK, STOCK_RESET, Starts, select, tree_bytes, written
 from .struct import Struct, struct
 
-# Number of levels that are made at a time, by the size of a state: (largest size in bytes, number
-# of levels). For small states, a GPU makes 8,192 levels in little more time than it needs to launch
-# the kernels. More than 1,024 large states would not fit into the GPU's cache.
+# (largest size of a state in bytes, number of levels that are made at a time). For small states, a
+# GPU makes 8,192 levels in little more time than it needs to launch the kernels. For large states,
+# more than 1,024 levels would not fit into the GPU's cache.
 CHUNKS = ((1024, 8192), (1 << 62, 1024))
 # In each step, the first num_envs / 128 done rows (environments) get their states in straight-line
 # code. If more rows are done, a loop serves the remaining rows.
@@ -158,9 +158,9 @@ class Ring(NamedTuple):
     def _serve(self, trip: _Trip, ranks: Ranks, slots: int) -> _Trip:
         """Give unused states of the ring to the next done environments, at most `slots` of them.
 
-        Environments that have already received a state in this step are skipped. Fewer environments
-        receive a state if the ring has too few. Only the states of environments that receive one
-        are written, by a scatter.
+        The next done environments are those that have not yet received a state in this step. If the
+        ring has fewer than `slots` unused states, fewer environments receive one. A scatter writes
+        the states of these environments only.
         """
         _, ready, _, served, _ = trip.counters
         end = jnp.minimum(ranks.total, served + jnp.minimum(ready, slots))
@@ -171,7 +171,7 @@ class Ring(NamedTuple):
     def _taken(self, trip: _Trip, number: Any) -> Any:
         """Return one or several unused states of the ring, without removing them.
 
-        `number` says which: 0 is the next unused state, 1 the one after it, and so on.
+        `number` is the index of each state among the unused states; 0 is the next one to be used.
         """
         place = (trip.counters[0] + number) % self.size
         return jax.tree.map(lambda leaf: leaf.at[place].get(mode="promise_in_bounds"), trip.states)
@@ -186,16 +186,16 @@ class Ring(NamedTuple):
     def _added(self, trip: _Trip) -> _Trip:
         """Make a chunk of states, and append the accepted ones if the ring has room for a chunk.
 
-        After `level_budget` rejections without an accepted level, all levels of the chunk are
-        accepted.
+        A level of the chunk may be rejected. If at least `level_budget` levels were rejected since
+        the last accepted level, all levels of the chunk are accepted.
         """
         first, ready, chunks, served, rejected = trip.counters
         made, accepted = self._made(chunks)
         if self.starts.env.level_budget == 1 and self.size % self.chunk == 0:
-            # All levels are accepted here, so the chunk is copied as one block; a scatter would
-            # compute an index for every byte. Without the barrier XLA would fuse level generation
-            # into this copy, and the GPU thread of each byte would generate the whole level to
-            # which the byte belongs.
+            # In this branch all levels are accepted, so the chunk is copied as one block; a scatter
+            # would compute an index for every byte. The barrier keeps XLA from fusing level
+            # generation into this copy. If fused, the thread of each byte would generate the whole
+            # level that the byte belongs to.
             made = jax.lax.optimization_barrier(made)
             begin = jnp.where(self._has_room(trip), (first + ready) % self.size, self.size)
             states = jax.tree.map(
@@ -222,9 +222,9 @@ class Ring(NamedTuple):
     def _made(self, chunks: Array) -> tuple[Any, Bool[Array, " chunk"]]:
         """Make one chunk of first states, and return them with the mask of accepted levels.
 
-        `chunks` is the number of chunks made before, over all steps. It determines the numbers of
-        the new levels, which are folded into the key. Two steps that receive the same key therefore
-        still make different levels.
+        `chunks` is the number of chunks made in all steps so far. The numbers of the new levels
+        follow from it and are folded into the key, so two steps with the same key still make
+        different levels.
         """
         starts = self.starts
         number = chunks * self.chunk + np.arange(self.chunk, dtype=np.int32)

@@ -1,9 +1,9 @@
 """`struct`, a class decorator: a frozen dataclass that is a pytree, compared by value.
 
-JAX's own `register_dataclass` rebuilds a struct by calling its constructor. JAX also puts objects
-other than arrays into trees, such as the axes of `vmap`, and a constructor that checks types would
-reject these objects. The dataclasses of chex avoid this problem, but importing chex takes a quarter
-of the library's import time and writes a temporary file.
+JAX's own `register_dataclass` is not used, because it rebuilds a struct by calling its constructor.
+JAX also rebuilds trees with leaves that are not arrays, such as the axes of `vmap`, and a
+constructor that checks types would reject such leaves. The dataclasses of chex avoid this problem,
+but importing chex takes a quarter of the library's import time and writes a temporary file.
 """
 
 import dataclasses
@@ -23,10 +23,10 @@ def struct(cls: type[T]) -> type[T]:
     """Make a class a frozen dataclass and a pytree, with the method `replace`.
 
     The leaves are ordered by field name. Two structs are equal if they have the same class and
-    their leaves agree in shape, dtype and every bit; a Python number counts as the 32-bit array to
-    which JAX converts it. `==` returns a bool, and equal structs have equal hashes. Params can
-    therefore be static arguments of `jit`. `==` and `hash` raise `TypeError` for traced leaves,
-    whose values are unknown.
+    their leaves agree in shape, dtype and every bit. A Python number counts as the 32-bit array to
+    which JAX converts it. `==` returns a bool, and equal structs have equal hashes, so params can
+    be static arguments of `jit`. Values of traced leaves are unknown, so `==` and `hash` raise
+    `TypeError` for them.
     """
     made = dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
     names = tuple(sorted(field.name for field in dataclasses.fields(made)))  # type: ignore[arg-type]

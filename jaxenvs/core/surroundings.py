@@ -1,7 +1,8 @@
 """Text about the cells around the agent of a grid world: sentences and a character map.
 
-People and language models read it, through `describe`. All functions take batches: arrays of tile
-bytes on the host, with a leading axis for the states. Parts of texts that repeat are cached.
+People and language models read the text, through `describe`. The methods of `Writer` take batches:
+arrays of tile bytes on the host, with a leading axis for the states. Repeated parts of texts are
+cached.
 """
 
 import functools
@@ -57,9 +58,9 @@ class Frame(NamedTuple):
 def inputs_of(env: Any, state: Any, whole: bool) -> dict[str, Array]:
     """Return a dict of arrays for a text: the cells, the agent's pose and the object it carries.
 
-    If `whole` is true, the cells are the whole grid, and `agent` is the agent's (row, column,
-    facing). Otherwise the cells are the agent's view, far row first, and `agent` is the agent's
-    pose in this view.
+    If `whole` is true, the cells are the whole grid, and `agent` is the pose (row, column, facing)
+    in the grid. Otherwise the cells are the agent's view, far row first, and `agent` is the pose in
+    this view.
     """
     if whole:
         agent = jnp.stack([state.row, state.column, state.facing]).astype(jnp.int32)

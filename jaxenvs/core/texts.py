@@ -118,9 +118,9 @@ def shortened(text: str) -> str:
 def changed_lines(old: str, new: str) -> str:
     """Return the lines of `new` that `old` does not have.
 
-    If `new` has no such line, return the lines that vanished, each after `No longer:`. If only the
-    order of the lines changed, return a sentence that says so, and if the texts are equal,
-    `NO_CHANGE`.
+    If there are none, return the lines of `old` that `new` does not have, each after `No longer:`.
+    If only the order of the lines changed, return a sentence that says so. If the texts are equal,
+    return `NO_CHANGE`.
     """
     before, after = old.splitlines(), new.splitlines()
     lines = [line for line in after if line not in before]

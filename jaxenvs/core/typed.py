@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def program() -> str:
     """Return the command that runs `jaxenvs`, in the form in which the user called it.
 
-    It is `jaxenvs` if the shell would find the program on PATH, and otherwise its path, such as
+    It is `jaxenvs` if the shell finds this program on PATH, else the program's path, such as
     ".venv/bin/jaxenvs". If the user ran the module, the command ends in `-m jaxenvs`.
     """
     called = Path((sys.argv or [""])[0])
@@ -49,8 +49,8 @@ def _requirement(extra: str) -> str:
     If jaxenvs was installed from a package index, the argument is `"jaxenvs[extra]"`. Otherwise it
     also contains the URL or the folder from which jaxenvs was installed.
     """
-    # `distributions` often finds jaxenvs twice, because a build leaves an egg-info folder in the
-    # repository. The first result with a `direct_url.json` names the source.
+    # `distributions` often yields two results for jaxenvs, because a build leaves an egg-info
+    # folder in the repository. The first result that has a `direct_url.json` names the source.
     there = importlib.metadata.distributions(name=PROGRAM)
     origin = next(filter(None, (found.read_text("direct_url.json") for found in there)), None)
     if origin is None:

@@ -57,19 +57,19 @@ class VectorEnv:
       none       never; call `reset_rows` to restart the environments that you select.
 
     `reset_source` sets the source of the next episode's level:
-      fresh  every step generates a level for every environment, and uses it only if the episode is
-             done: for levels that are very cheap to generate, on a GPU;
-      exact  every step generates levels for the done episodes only, `chunk` at a time. The levels
-             are the same as with `fresh`, bit for bit;
-      auto   `exact` on a CPU and for large batches, `fresh` otherwise: for cheap levels;
-      pool   levels are drawn from `pool_size` prepared ones: the cheapest source, but levels repeat
-             until you call `refresh`, for example between rollouts. `refresh` replaces the
-             `refresh_size` oldest levels (by default all levels);
-      stock  `stock_size` prepared first states, each of which begins one episode only; `chunk` new
-             ones are made whenever there is room. Episodes are as independent as with `exact` and
-             cost little more than with `pool`: for expensive levels on a GPU. The levels that an
-             environment gets depend on the whole batch. If params differ between environments,
-             `stock` works like `exact`; if params change, states made before are discarded.
+      fresh  every step generates a level for every environment; only done environments use theirs.
+             Suits levels that are very cheap to generate, on a GPU;
+      exact  every step generates levels for the done environments only, `chunk` at a time. The
+             levels are the same as with `fresh`, bit for bit;
+      auto   `exact` on a CPU and for large batches, `fresh` otherwise. Suits cheap levels;
+      pool   levels are drawn from `pool_size` prepared levels. This source is the cheapest, but
+             levels repeat until you call `refresh`, for example between rollouts. `refresh`
+             replaces the `refresh_size` oldest levels (by default all levels);
+      stock  episodes begin in `stock_size` prepared first states, each of which is used once;
+             `chunk` new states are made whenever there is room. Episodes are as independent as with
+             `exact` and cost little more than with `pool`. Suits expensive levels on a GPU. The
+             levels that an environment gets depend on the whole batch. If params differ between
+             environments, `stock` works like `exact`; if params change, old states are discarded.
     """
 
     env: Env
@@ -139,7 +139,8 @@ class VectorEnv:
     def reset(self, key: Keys, params: Any = None) -> Reset:
         """Start every environment. `key` is one key for the batch, or one key per environment.
 
-        The episode of environment i depends on the key and on i, but not on `num_envs`.
+        With one key for the batch, the episode of environment i depends on the key and on i, but
+        not on `num_envs`.
         """
         key = self._key(key, "reset")
         params = self.checked_params(params, "reset")
@@ -166,10 +167,10 @@ class VectorEnv:
         axes, row_keys = starts.axes, starts.keys(STEP, starts.rows)
         over_batch = jax.vmap(self.env.step, in_axes=(0, 0, 0, axes), axis_name=BATCH)
         stepped = over_batch(row_keys, state.env, action, params)
-        # Without the barrier XLA would fuse the computation of reward, terminated and truncated
-        # into each selection by `ended` below. Each selection would then read the old state, so a
-        # scan would have to copy the old state before overwriting it. For DoorKey this copy takes
-        # two of fourteen kernels.
+        # The barrier keeps XLA from fusing the computation of reward, terminated and truncated into
+        # each selection by `ended` below. With this fusion, each selection would read the old
+        # state, so a scan would have to copy the old state before overwriting it. For DoorKey, the
+        # copy takes two of fourteen kernels.
         outcome = (stepped.reward, stepped.terminated, stepped.truncated)
         reward, terminated, truncated = jax.lax.optimization_barrier(outcome)
         stepped = stepped._replace(reward=reward, terminated=terminated, truncated=truncated)
@@ -178,8 +179,8 @@ class VectorEnv:
         if self.autoreset == "next_step":
             ended = jnp.asarray(state.ended).astype(jnp.bool_)
             stepped = _blank(stepped, ended)
-            # Undo the state change of environments that this step only restarts: their state can
-            # hold statistics of wrappers, which must not count this step.
+            # For an environment that this step only restarts, keep the old state: its wrappers may
+            # have counted this step in their statistics.
             if self.env.carries_over:
                 stepped = stepped._replace(state=select(ended, state.env, stepped.state))
             state = state.replace(ended=stepped.done.astype(jnp.uint8))
@@ -361,10 +362,9 @@ def make_vec(
     """Return `num_envs` copies of an environment that step together.
 
     `env` is an environment or an id. `fields` are constructor fields and params for `make`, allowed
-    only with an id. `VectorEnv` explains the other arguments.
-
-    If `reset_source` is None, it is the environment's default; on an accelerator, `stock` replaces
-    a default of `exact` if episodes restart by themselves. Raises the errors of `make`, and
+    only with an id. `VectorEnv` explains the other arguments. If `reset_source` is None, the
+    default of the environment is used, except in one case: on an accelerator, `stock` replaces a
+    default of `exact` if episodes restart by themselves. Raises the errors of `make`, and
     `ValueError` for an unknown `autoreset` or `reset_source`.
     """
     if isinstance(env, str):
@@ -420,10 +420,10 @@ def _arrays(action: Any) -> Any:
 
 
 def _blank(stepped: Step, ended: Bool[Array, " num_envs"]) -> Step:
-    """Clear the results of the environments that this step only restarts (mask `ended`).
+    """Clear reward, end flags and info of the environments where `ended` is true.
 
-    For these environments, the reward and all entries of the info become zero, and `terminated` and
-    `truncated` become false.
+    This step only restarts these environments. Their reward and all entries of their info become
+    zero; `terminated` and `truncated` become false.
     """
 
     def zero(leaf: Array) -> Array:

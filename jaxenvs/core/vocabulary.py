@@ -72,8 +72,8 @@ def _read(
 ) -> tuple[Int32[Array, "rows columns channels"], Int32[Array, " numbers"]]:
     """Convert an observation that is a byte vector to categories: the map and the vector.
 
-    The arguments `map`, `cells` and `rest` are fields of `Vocabulary`. A byte that exceeds the
-    highest category of its entry is reduced to the highest category.
+    The arguments `map`, `cells` and `rest` are fields of `Vocabulary`. Each entry has categories
+    from 0 to a maximum; a byte above this maximum becomes the maximum.
     """
     numbers, size = obs.astype(jnp.int32), map[0] * map[1] * len(cells)
     planes = jnp.moveaxis(numbers[:size].reshape(len(cells), *map), 0, -1)

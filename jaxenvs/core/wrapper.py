@@ -1,7 +1,7 @@
 """The base class of all wrappers, `Wrapper`.
 
-It forwards every member of `Env`, and every member that only the wrapped environment has, so a
-wrapper defines only the members that it changes.
+`Wrapper` forwards every member of `Env`, and every other member of the wrapped environment. A
+subclass therefore defines only the members that it changes.
 """
 
 import dataclasses
@@ -23,9 +23,9 @@ from .random import Key
 from .spaces import Space
 from .vocabulary import Vocabulary
 
-# Members of `Env` that `Wrapper` does not forward. `reset` and `sample_level` call other members,
-# which are forwarded. `reset_state` and `step_state` are for authors of environments; a wrapper
-# overrides `reset_to` and `step` instead. `given_params` is a dataclass field.
+# Members of `Env` that `Wrapper` does not forward. `reset` and `sample_level` only call other
+# members, and these are forwarded. `reset_state` and `step_state` are for authors of environments:
+# a wrapper overrides `reset_to` and `step` instead. `given_params` is a dataclass field.
 COMPOSED = {"reset", "sample_level", "reset_state", "step_state", "given_params"}
 
 
@@ -33,15 +33,17 @@ COMPOSED = {"reset", "sample_level", "reset_state", "step_state", "given_params"
 class Wrapper(Env, kw_only=False):
     """An environment that forwards every member to the wrapped environment `env`.
 
-    `env` and the fields of subclasses may be given by position. A subclass overrides the members
-    that change: `transform` if it computes its observation from the observation of `env`; `step`
-    and `reset_to`, perhaps with `inner`, if it changes states; `default_params` and `inner_params`
-    if it adds params; `fully_observed` if its observation leaves out something. `StatefulWrapper`
-    is the base of wrappers with a state.
+    `env` and the fields of subclasses may be given by position. A subclass overrides what it
+    changes:
 
-    All other members of `Env` are forwarded by `_forwarded`. Members that only some environments
-    have, such as `mission_text`, are forwarded by `__getattr__`. When called on the wrapper, they
-    take the wrapper's states and params.
+    - `transform`, if its observation is computed from the observation of `env`,
+    - `step` and `reset_to`, perhaps with `inner`, if it changes states,
+    - `default_params` and `inner_params`, if it adds params,
+    - `fully_observed`, if its observation leaves out something.
+
+    `StatefulWrapper` is the base of wrappers with a state. `_forwarded` forwards all other members
+    of `Env`. `__getattr__` forwards members that only some environments have, such as
+    `mission_text`. When called on the wrapper, these members take the wrapper's states and params.
     """
 
     env: Env
@@ -49,8 +51,8 @@ class Wrapper(Env, kw_only=False):
     def __init_subclass__(cls, kw_only: bool | None = None, **kwargs: Any) -> None:
         """Make the subclass a frozen dataclass.
 
-        `kw_only` sets whether the fields must be given by name. If it is None, they must be given
-        by name only if a required field follows an optional one, because Python then requires it.
+        With `kw_only`, its fields must be given by name. If `kw_only` is None, this is so only if a
+        required field follows an optional one, because Python then requires names.
         """
         by_name = _needs_names(cls) if kw_only is None else kw_only
         super().__init_subclass__(kw_only=by_name, **kwargs)
@@ -207,8 +209,8 @@ class Wrapper(Env, kw_only=False):
     def carry_over(self, ended: Any, begun: Any, params: Any = None) -> Any:
         """Return `begun` with the parts of the wrapped state in `ended` that outlive an episode.
 
-        If the wrapper has a state class of its own, the field `env` of this class must hold the
-        wrapped environment's state.
+        `ended` and `begun` are states of the wrapper. If the wrapper defines its own state class,
+        the field `env` of that class must contain the wrapped environment's state.
         """
         states = self.inner(ended), self.inner(begun)
         inside = self.env.carry_over(*states, self.inner_params(params))
@@ -257,11 +259,11 @@ def _needs_names(cls: type) -> bool:
 
 
 def _of_wrapper(wrapper: Wrapper, member: Any) -> Any:
-    """Adapt a member of the wrapped environment to the wrapper's states and params.
+    """Return a member of the wrapped environment that takes the wrapper's states and params.
 
-    A method with parameters such as `state`, `step` or `params` becomes a function that takes these
-    arguments from the wrapper, converts them to those of the wrapped environment and calls the
-    method. Any other member is returned unchanged.
+    A method with parameters such as `state`, `step` or `params` becomes a function. The function
+    takes these arguments as the wrapper has them, converts them to those of the wrapped
+    environment, and calls the method. Any other member is returned unchanged.
     """
     if not inspect.isroutine(member):
         return member

@@ -33,9 +33,9 @@ class Episode:
 class Demos:
     """Episodes as arrays, one after another; `steps` and `episodes` are their total numbers.
 
-    An episode has one more observation than steps, because the observation after its last action is
-    stored too. Step `t` of the dataset therefore begins at observation `obs_index[t]`, not at `t`,
-    and leads to observation `obs_index[t] + 1`.
+    An episode has one more observation than steps: the observation after its last action. Step `t`
+    of the dataset therefore leads from observation `obs_index[t]`, which is not `t` in later
+    episodes, to observation `obs_index[t] + 1`.
     """
 
     obs: PyTree[np.ndarray]  # observations of all episodes, (steps + episodes, ...)

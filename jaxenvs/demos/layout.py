@@ -1,7 +1,8 @@
 """Minari's layout of a dataset: names, folders, and spaces and environments as JSON.
 
-It follows Minari 0.5.4. A dataset NAMESPACE/NAME-vN is stored in the folder of this name below the
-root. Its folder `data` has `metadata.json` and `main_data.hdf5`, with a group for each episode.
+The layout is that of Minari 0.5.4. The dataset NAMESPACE/NAME-vN is in the folder NAMESPACE/NAME-vN
+of the root. Its folder `data` contains `metadata.json` and `main_data.hdf5`. The latter has one
+group for each episode.
 """
 
 import json

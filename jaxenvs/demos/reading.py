@@ -33,8 +33,9 @@ def load(
     """Return a dataset as arrays.
 
     name: name of a dataset below the root, or the path of its folder.
-    env: environment of the dataset: arrays are cast to the dtypes of its spaces, and observations
-        of MiniGrid (with the mission as text) are converted. None: arrays as stored.
+    env: environment of the dataset. If it is given, arrays are cast to the dtypes of its spaces,
+        and observations of MiniGrid (with the mission as text) are converted to its observations.
+        None: arrays are returned as stored.
     folder: root of all datasets; None: Minari's.
 
     Text observations become arrays of strings. Raises `DemosError` for a folder that is not a

@@ -91,8 +91,8 @@ class Recorder:
 
         memory: memory of `choose` in the first step, with a leading axis of length `count`.
 
-        Returns [] as soon as `stopped()` is true, without the episodes that are already finished.
-        Short episodes finish first, so returning these would bias the dataset.
+        Returns [] as soon as `stopped()` is true. Finished episodes are then discarded too: short
+        episodes finish first, so returning only finished ones would bias the dataset.
         """
         now, first = self._begin(count, key, levels, memory)
         first, parts = jax.device_get(first), []

@@ -25,8 +25,8 @@ MOST_ATTRIBUTE = 60_000
 class Writer:
     """Writer of a dataset.
 
-    Until `finish` is called, the files are in a hidden folder next to the dataset's folder, and no
-    dataset of this name appears.
+    The files are in a hidden folder next to the dataset's folder until `finish` is called. A
+    dataset that is not finished therefore never appears under its name.
     """
 
     def __init__(
@@ -114,8 +114,8 @@ class Writer:
         (self._part / layout.DATA / layout.METADATA).write_text(json.dumps(content, indent=1))
         self._check_free()
         if self.path.exists():
-            # The old dataset is moved aside before it is deleted, so a killed process never leaves
-            # half a dataset.
+            # Move the old dataset aside before deleting it: if the process is killed, no
+            # half-deleted dataset has the dataset's name.
             os.replace(self.path, self._old)
         os.replace(self._part, self.path)
         shutil.rmtree(self._old, ignore_errors=True)
@@ -132,8 +132,8 @@ class Writer:
 
     def remove(self) -> None:
         """Remove the files of an unfinished dataset, even while another thread writes them."""
-        # If the old dataset was moved aside, `finish` is replacing it, and the files in `_part`
-        # become the new dataset.
+        # `finish` has moved the old dataset aside and is replacing it. The files in `_part` must
+        # stay, because they become the new dataset.
         if self._old.exists():
             return
         shutil.rmtree(self._part, ignore_errors=True)
@@ -188,9 +188,9 @@ class Writer:
 
 
 class _File(io.FileIO):
-    """File for HDF5 whose writes never raise; `check` raises the first error.
+    """File that HDF5 writes to; a failed write does not raise, and `check` raises the first error.
 
-    If HDF5 could not write a file completely, it would crash when Python ends.
+    HDF5 must not see a failed write, because it would then crash when Python ends.
     """
 
     error: OSError | None = None

@@ -40,12 +40,10 @@ def read(env: Env, text: str, strict: bool = False, form: str | None = None) -> 
     """Return the level in a text, for `env.reset_to`, or the state in it, for `env.step`.
 
     The text has the format of the environment's family. A text of MiniGrid or BabyAI with a header
-    `time` describes a state. A second format, `form="maze"`, has mazes without an outer wall, drawn
-    with the characters `# . G` and one of `> v < ^` for the agent; it is recognised without `form`,
-    too.
-
-    Raises `LevelError`, a `ValueError` with line and column. Ambiguous or unusual levels cause a
-    `LevelWarning`, or an error if `strict`.
+    `time` describes a state. Mazes have a second format, `form="maze"`, which is recognised even
+    without `form`. A maze in this format lacks the outer wall. Its characters are `# . G` and, for
+    the agent, one of `> v < ^`. Raises `LevelError`, a `ValueError` with line and column. Ambiguous
+    or unusual levels cause a `LevelWarning`, or an error if `strict`.
     """
     return parse(env, text, strict, form).level
 
@@ -115,8 +113,8 @@ def check(env: Env, level: PyTree[Any]) -> list[str]:
 def mutate(env: Env, key: Key, level: PyTree[Any], edits: int | Array = 1) -> PyTree[Any]:
     """Return a level after random edits, such as an added wall, a removed wall or a moved object.
 
-    The result is valid for `reset_to`, and its mission names only objects that exist, but it may be
-    unsolvable. If an edit is impossible in the level, it changes nothing. Works inside `jit` and
+    The result is valid for `reset_to`, and its mission names only objects that exist, but the level
+    may be unsolvable. An edit that is impossible in the level is skipped. Works inside `jit` and
     `vmap`.
     """
     module = _format(env, "mutate")

@@ -26,11 +26,12 @@ def load(path: str | os.PathLike[str], env: Env | None = None, strict: bool = Fa
     """Return the levels of a file, or of all `.txt` files of a folder, sorted by path.
 
     path: a path, or the name of levels that come with jaxenvs (see `shipped`), such as `mazes` or
-        `mazes/Labyrinth`; a file or folder of this name has priority.
+        `mazes/Labyrinth`. A name that is also the path of a file or folder means the file or
+        folder.
     env: environment of the levels; None: each level names its environment in a line `id:`.
 
-    Raises `LevelError` with file, line and column, and `ValueError` if there is no level or no
-    such file.
+    Raises `LevelError` with file, line and column, and `ValueError` if there is no level or no such
+    file.
     """
     found = [entry for file in text_files(path) for entry in _of_file(file, env, strict)]
     if not found:
@@ -59,8 +60,8 @@ def save(
 def id_of(env: Env) -> tuple[str, dict[str, Any]]:
     """Return the id of an environment ("" if it has none), and the params given to `make`.
 
-    An id matches if the environment's fields have the values that the id sets; the fields in
-    `OBSERVED` may differ.
+    The id is the one whose environment has the same class and the same fields, except for the
+    fields in `OBSERVED`.
     """
     inner = api.bare(env)
     params = dict(getattr(inner, param_values.FIELD))
@@ -106,8 +107,8 @@ def text_files(path: str | os.PathLike[str]) -> list[Path]:
         path = _shipped(path)
     if not path.is_dir():
         return [path]
-    # Leave out pipes, because reading a pipe would wait for its writer. Keep broken links, so that
-    # reading a broken link raises an error.
+    # Leave out pipes, because reading a pipe would wait for its writer. Keep broken links, because
+    # the user should see the error that reading a broken link raises.
     files = sorted(p for p in path.rglob("*.txt") if p.is_file() or not p.exists())
     if not files:
         raise ValueError(f"levels={str(path)!r}: the folder has no .txt file")

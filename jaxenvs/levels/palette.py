@@ -1,10 +1,9 @@
 """Palettes: the signs from which an editor composes the picture of a level.
 
-A sign is the text of one cell. The agent has no sign: it stands on a cell, and the text of this
-cell depends on the cell's sign and the agent's direction (see `Palette.agents`).
-
-Editing needs further functions in the module that `Env.level_format` names: `palette`, `unpacked`,
-`packed`, `sprites` and `place`, and `missions` if levels have a mission.
+A sign is the text of one cell. The agent has no sign of its own. In the agent's cell, the text
+depends on the cell's sign and on the agent's direction (see `Palette.agents`). Editing needs
+further functions in the module that `Env.level_format` names: `palette`, `unpacked`, `packed`,
+`sprites` and `place`, and `missions` if levels have a mission.
 """
 
 import dataclasses
@@ -45,8 +44,8 @@ class Palette:
     # Text of the agent's cell -> (direction, sign below the agent); empty if levels have no agent.
     agents: Mapping[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
     agent: str = "agent"  # name of the agent, for messages
-    # Sign below the agent -> its name in the line `under:` of a level, for signs that `agents`
-    # lacks.
+    # For signs below the agent that `agents` lacks: sign -> its name in the line `under:` of a
+    # level.
     under: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property

@@ -27,14 +27,16 @@ def distances(
 ) -> DistanceTable:
     """Return the fewest steps to success from every state that can be reached in the levels.
 
-    levels: as for `from_levels`, a file or a sequence of levels.
+    levels: a file or a sequence of levels, as for `from_levels`.
     max_states: largest number of states of all levels together, without the states that end an
         episode. A level of DoorKey-8x8 has about 7,000.
 
-    The result is exact, because a breadth-first search steps every state with every action. The
-    time limit is ignored. A level that begins solved has distance 1, because an episode ends only
-    after a step. Raises `ValueError` if there are more than `max_states` states, and the errors of
-    `from_levels`. Raises the errors of `solve` for an environment without an optimum.
+    A breadth-first search steps every state with every action, so the result is exact. The time
+    limit is ignored. A level that begins solved has distance 1, because an episode ends only after
+    a step.
+
+    Raises `ValueError` if there are more than `max_states` states, the errors of `from_levels`,
+    and, for an environment without an optimum, the errors of `solve`.
     """
     check_solver(env)
     played = from_levels(env, levels)
@@ -47,11 +49,12 @@ def distances(
 
 @functools.lru_cache(maxsize=8)
 def _programs(env: Any) -> tuple[Any, Any]:
-    """Return two compiled functions: one starts levels, one steps states with every action.
+    """Return two compiled functions: one starts levels, the other steps states with every action.
 
-    The first takes a batch of levels and returns the words (bytes, see `words_of`) of each first
-    state, and the first states. The second takes a batch of states and returns words, states,
-    success and `terminated` after each state and action.
+    The first function takes a batch of levels. It returns the bytes of each first state as words
+    (see `words_of`), and the first states. The second function takes a batch of states. For each
+    state and each action, it returns the words of the next state, the next state, success and
+    `terminated`.
     """
     actions = jnp.arange(env.action_space.n, dtype=jnp.int32)
 
@@ -60,8 +63,8 @@ def _programs(env: Any) -> tuple[Any, Any]:
         return words_of(state), state
 
     def after(state: Any, action: Array) -> tuple[Array, Any, Array, Array]:
-        # Set the time to 0. Some environments recognise success by the reward, which may be 0 late
-        # in an episode, so success would be missed.
+        # Set the time to 0. Some environments compute success from the reward, which may be 0 late
+        # in an episode; success would then be missed.
         timeless = state.replace(time=jnp.zeros_like(state.time))
         stepped = env.step(jax.random.key(0), timeless, action)
         success = env.succeeded(stepped)

@@ -21,8 +21,9 @@ class Solution(NamedTuple):
     lower: int  # proven lower bound on the number of steps
     proven: bool  # whether it is proven that `plan` is a shortest plan
     unsolvable: bool  # whether it is proven that no plan exists
-    # Highest return within the time limit; 0 if no plan fits. None if no highest return is proven,
-    # or if the reward depends on more than the number of steps.
+    # Highest return that a plan can have within the time limit; 0 if no plan fits into the limit.
+    # None if the highest return is not proven, or if the reward depends on more than the number of
+    # steps.
     optimal_return: float | None
     # Proven upper bound on the return; None if no bound is known. If `optimal_return` is proven,
     # the bound equals it.
@@ -45,12 +46,13 @@ def solve(
     """Find the fewest steps to success in each level, with a plan and a proof or bounds.
 
     levels: a level, levels with a leading axis, or a sequence of levels or of entries of `load`.
-        Grid, BabyAI and puzzles also take states, from which the plan then starts.
+        For Grid, BabyAI and puzzles, a level may be replaced by a state, from which the plan then
+        starts.
     node_budget: largest number of states that a search stores.
     batch_size: number of states that a search expands together.
-    shared: whether levels with different numbers of objects share a compiled program. The search is
-        a little slower, but an editor or viewer, which solves one level after another, seldom waits
-        for a compilation.
+    shared: whether levels with different numbers of objects share a compiled program. Sharing makes
+        the search a little slower, but saves compilations in an editor or viewer, which solves one
+        level after another.
 
     Plans ignore the time limit; `optimal_return` takes it into account. Raises
     `NotImplementedError` for a family without a solver, and `TypeError` for an environment without
@@ -74,7 +76,8 @@ def first_actions(
     """Return the first action of a shortest plan from each state, and whether it is known.
 
     states: states of `env` without its wrappers, arrays (states, ...), at any time of an episode.
-    node_budget: largest number of states that a search of up to 64 states stores.
+    node_budget: largest number of states that a search stores. A search solves up to 64 of
+        `states`.
     batch_size: number of states that a search expands together.
 
     Works inside `jit`, for Grid and BabyAI. Raises the errors of `check_first_actions`.

@@ -21,10 +21,11 @@ def from_levels(
     """Return `env` with resets that draw uniformly from the given levels.
 
     levels: the path of a file or folder for `load`, or a sequence of levels of `read` or `load`.
-        Params in their texts, such as the time limit, become params of the environment.
+        All levels must have the same params, such as the time limit; the environment gets these
+        params.
 
-    Raises `ValueError` for no levels, for states instead of levels, and for levels whose texts have
-    different params.
+    Raises `ValueError` for no levels, for states instead of levels, and for levels with different
+    params.
     """
     named = isinstance(levels, (str, os.PathLike))
     found: Any = load(levels, env) if named else list(levels)

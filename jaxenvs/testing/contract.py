@@ -1,8 +1,8 @@
 """`check_env` tests whether an environment keeps the contract that `Env` documents.
 
-Environment authors call it, and the tests of jaxenvs run each of `CHECKS` on every id. A check is a
-function of a `Subject`, an environment with compiled functions; it raises `AssertionError` with a
-message if the environment breaks a rule.
+Environment authors call `check_env`. The tests of jaxenvs run each of `CHECKS` on every id. A check
+is a function of a `Subject`, an environment with compiled functions. If the environment breaks a
+rule, the check raises `AssertionError` with a message.
 """
 
 import dataclasses
@@ -139,16 +139,16 @@ def _check_leaves(tree: PyTree, name: str) -> None:
 def check_no_key(subject: Subject) -> None:
     """Check that the state holds no PRNG key, from which a planner could predict random outcomes.
 
-    The state's 32-bit integers are searched for the data of three groups of keys: the keys given to
-    a reset and a step, the keys for the level and the first state, and keys split from these keys.
-    Keys that were modified or split further are not found.
+    The state's 32-bit integers are compared with the data of these keys: the keys given to a reset
+    and a step, the two keys split from the reset key, and keys that one `split` or `fold_in`
+    derives from these. Keys that are modified or derived further are not found.
     """
     env, params = subject.env, subject.env.default_params
     leaves = jax.tree.leaves(env.state_shape)
     keys = [x for x in leaves if jnp.issubdtype(x.dtype, jax.dtypes.prng_key)]
     assert not keys, f"the state holds keys: {keys}"
-    # A key counts as found if the state contains both of its words. No state contains both by
-    # chance, because the words of a key made by splitting are large random integers.
+    # A key counts as found if the state contains both of its words. The words are large random
+    # integers, so a state contains both by chance only with negligible probability.
     key_reset, key_step = jax.random.split(jax.random.key(0))
     given = jnp.stack([key_reset, *jax.random.split(key_reset), key_step])
     split = jax.vmap(lambda key: jax.random.split(key, 8))(given)
@@ -200,9 +200,9 @@ def check_transforms(subject: Subject) -> None:
         step = subject.step(keys[i], state, at(actions, i), params)
         assert_same(step, at(scanned, i), f"step {i} alone and in a scan")
         state = step.state
-    # The states of the batch are successive states of one episode, in reverse order. Each
-    # environment must give the same result as in the episode. This fails if environments of a batch
-    # influence each other.
+    # Make a batch of successive states of one episode, in reverse order, and step it. Each
+    # environment must give the same result as in the episode, which fails if environments of a
+    # batch influence each other.
     rows = range(BATCH - 1, -1, -1)
     before = stack([at(scanned.state, i) for i in rows])
     following = [stack([at(tree, i + 1) for i in rows]) for tree in (keys, actions)]
@@ -276,8 +276,8 @@ def check_time_limit(subject: Subject) -> None:
 def check_ending(subject: Subject) -> None:
     """Check that the last action of `ending`, and no earlier one, terminates the episode.
 
-    The actions are played twice: with the default time limit, and with a limit equal to the number
-    of actions. The last step must be terminated, but not truncated, in both cases.
+    The actions are played twice: with the default time limit, and with the number of actions as the
+    time limit. Both times, the last step must be terminated and not truncated.
     """
     env, params = subject.env, subject.env.default_params
     try:

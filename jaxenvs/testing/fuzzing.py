@@ -1,8 +1,8 @@
 """Fuzzing: random play that includes illegal and invalid actions, with a check of every step.
 
 The play and the checks are one compiled program. The environments of a batch differ in levels, time
-limits and other params. Half of the actions are sampled uniformly from the action space; the others
-are illegal by the action mask, or outside the space.
+limits and other params. Half of the actions are drawn uniformly from the action space. The other
+half are illegal (by the action mask) or invalid (outside the space).
 """
 
 import dataclasses
@@ -48,10 +48,10 @@ def fuzz(
 ) -> Fuzzed:
     """Play at least `steps` steps in a batch of `rows` environments, and count broken rules.
 
-    The batch restarts with new levels and params every `length` steps. Observations and rewards
-    must lie in their spaces only while float params differ from the defaults by at most `near` (the
-    largest `variation`, see `Fuzzer.play`). With `near` 0, this is required only for the default
-    float params.
+    The batch restarts with new levels and params every `length` steps. `Fuzzer.play` varies float
+    params by an amount `variation`. An observation or reward outside of its space breaks a rule
+    only if `variation` is at most `near`. With `near` 0, this rule holds only for the default float
+    params.
     """
     fuzzer = Fuzzer(env, rows, length, near)
     total: dict[str, int] = {}
@@ -70,8 +70,8 @@ class Fuzzer:
     env: Env
     rows: int = 256
     length: int = 64
-    # Largest `variation` at which an observation or a reward outside of its space counts as a
-    # broken rule. `variation`, an argument of `play`, sets how far float params differ from the
+    # Limit of the argument `variation` of `play`, up to which an observation or a reward outside of
+    # its space counts as a broken rule. `variation` sets how far float params differ from the
     # defaults.
     near: float = 0.0
 
@@ -81,8 +81,7 @@ class Fuzzer:
     ) -> dict[str, Int32[Array, ""]]:
         """Play with random actions and params; return the number of steps that break each rule.
 
-        The result maps the name of each rule to this number; most rules are checked by `_rules`.
-
+        The result maps the name of each rule to a number of steps. `_rules` checks most rules.
         `hostile` is the fraction of actions that are illegal by the mask or outside the action
         space. Float params are multiplied or divided by a random factor of up to `2 ** variation`.
         If `variation` is above the field `near`, observations and rewards outside of their spaces
@@ -139,11 +138,11 @@ class Fuzzer:
         return jax.tree.unflatten(structure, varied)
 
     def _act(self, key: Key, state: Any, params: Any, hostile: Array) -> PyTree[Array]:
-        """Draw a random action: from the action space, or with probability `hostile` a wrong one.
+        """Draw an action: a wrong one with probability `hostile`, else one of the action space.
 
         Half of the wrong actions are drawn from all values of the dtype, most of which lie outside
-        the action space. The other half are actions that the action mask forbids, if the mask
-        forbids any.
+        the action space. The other half are drawn from the actions that the action mask forbids,
+        or, if it forbids none, from the action space.
         """
         key_kind, key_sample, key_masked, key_wild = jax.random.split(key, 4)
         space = self.env.action_space
@@ -186,10 +185,10 @@ class Fuzzer:
     def _moved(
         self, key: Key, state: Any, action: PyTree, step: Step, params: Any
     ) -> Bool[Array, ""]:
-        """Return whether an action that the mask forbids has an effect that it must not have.
+        """Return whether an action that the mask forbids has a wrong effect.
 
-        A forbidden action must have the same effect as `idle_action`. If the environment has no
-        idle action, the forbidden action may only increase `time`.
+        A forbidden action must have the same effect as `idle_action`. If there is no idle action, a
+        forbidden action may only increase `time`.
         """
         env = self.env
         if not isinstance(env.action_space, Discrete) or isinstance(env, Wrapper):

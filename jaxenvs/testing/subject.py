@@ -58,9 +58,9 @@ class Subject:
 
     @functools.cached_property
     def episode(self) -> tuple[Reset, Step]:
-        """Results of a rollout: of the reset and of all steps.
+        """Result of the reset and results of all steps of a rollout with the default params.
 
-        The keys and actions come from the function `plan`; params are the default ones.
+        The function `plan` returns the keys and actions of the rollout.
         """
         return self.rollout(*plan(self.env), self.env.default_params)
 
@@ -75,9 +75,9 @@ def plan(env: Env, seed: int = 0, steps: int = STEPS) -> tuple[Array, Array, PyT
 def assert_same(a: PyTree, b: PyTree, what: str, one_program: bool = False) -> None:
     """Assert that two pytrees have the same structure and dtypes, and equal values.
 
-    Values must agree in every bit if both pytrees come from one program. Floats from two programs
-    may differ by about two units in the last place, because XLA compiles sums of products
-    differently in each program. `what` begins the error message.
+    With `one_program`, both pytrees come from one compiled program, and values must agree in every
+    bit. Otherwise floats may differ by about two units in the last place, because XLA compiles sums
+    of products differently in each program. `what` begins the error message.
     """
 
     def equal(x: Any, y: Any) -> bool:

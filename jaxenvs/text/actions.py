@@ -55,17 +55,16 @@ def parse_action(env: Env, text: str, legal: Any = None) -> Any:
     """Return the action that a text names: an int, or an array if the actions are not discrete.
 
     The text is one of the following, tried in this order: an action's name (`pick up`), its number
-    (`3`), both (`3 pick up`) or the beginning of one name only (`pick`). Upper or lower case,
+    (`3`), both (`3 pick up`) or the beginning of exactly one name (`pick`). Upper or lower case,
     quotes and punctuation around the text do not matter. A longer text, such as the answer of a
     language model, must end in a line of this format, or mark the action: `Action: pick up`,
-    `"action": "pick up"` or `<action>pick up</action>`. The last mark counts; a mark with two
-    actions, such as `Action: left or right`, names none.
+    `"action": "pick up"` or `<action>pick up</action>`. If there are several marks, the last one
+    counts. A mark with two actions, such as `Action: left or right`, names no action.
 
     `legal` are the legal actions: a mask such as `env.action_mask(state)`, or indices. None allows
     all. An action of a `Box` or `MultiDiscrete` space is one number for each component, such as
-    `0.5, -1`, or a name of `env.controls`.
-
-    Raises `ActionError` if the text names no action, several, or one that is not legal.
+    `0.5, -1`, or a name of `env.controls`. Raises `ActionError` if the text names no action,
+    several actions, or an action that is not legal.
     """
     space, names = env.action_space, action_names(env)
     if isinstance(space, Discrete):
@@ -160,10 +159,10 @@ def candidates(text: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def _begun(text: str, names: Sequence[str]) -> Iterator[str]:
-    """Yield the parts of a text that may be the action with which the text begins.
+    """Yield candidates for the action at the beginning of a text.
 
-    Yield nothing if the text after the action names another action, as in `3 or 4`, or turns the
-    action into a question or statement, as in `left is blocked`.
+    Yield nothing if the text goes on with another action, as in `3 or 4`, or turns the action into
+    a question or statement, as in `left is blocked`.
     """
     if any("," in name for name in names):  # names that contain commas, such as `3,4`
         text = re.sub(r"\s*,\s*", ",", text)
@@ -188,9 +187,10 @@ def _leading(text: str, names: Sequence[str]) -> str:
 
 
 def _goes_on(first: str, rest: str, names: Sequence[str]) -> bool:
-    """Return whether the text after an action means that the action is not chosen.
+    """Return whether the text `rest` after the action `first` shows that the action is not chosen.
 
-    This is so if the text names another action, as in `3 or 4`, or questions the first action.
+    The result is True if `rest` names another action, as in `3 or 4`, or if it turns the action
+    into a question or a statement, as in `left is blocked`.
     """
     rest = rest.lstrip(".:") if first.isdigit() else rest
     joint = _JOINT.match(rest.lstrip("'"))
@@ -204,7 +204,7 @@ def _goes_on(first: str, rest: str, names: Sequence[str]) -> bool:
 
 
 def _bare(text: str) -> Iterator[str]:
-    """Yield a text without spaces around it, then without quotes and punctuation around it."""
+    """Yield a text without surrounding spaces, then without surrounding quotes and punctuation."""
     for part in (text.strip(), text.strip(_WRAPPING)):
         yield part
         if len(part) > 2 and part[0] == part[-1] and part[0] in "'\"`":
@@ -254,8 +254,8 @@ def _error(
 ) -> ActionError:
     """Return the error for a text that names no legal action; its message gives the reason.
 
-    The message usually lists the legal actions too. `found` has the actions that the text matches,
-    possibly none.
+    `found` are the indices of the actions that the text matches, possibly none. The message lists
+    the legal actions, unless the text matches several legal actions.
     """
     known = ", ".join(labels(names, allowed[:MOST_LISTED])) or "no action"
     given, near = _quoted(text), [names[i] for i in found[:MOST_LISTED]]
@@ -277,9 +277,10 @@ def _error(
 
 
 def _numbers(text: str, components: Sequence[str]) -> list[float]:
-    """Return the numbers of the first of `candidates(text)` that has only numbers; else [].
+    """Return the numbers of an action in a text; [] if there are none.
 
-    A candidate may have names of components before the numbers: `torque: 0.5`.
+    The result comes from the first of `candidates(text)` that consists of numbers. Names of
+    components, as in `torque: 0.5`, are ignored.
     """
     for candidate in candidates(text, ()):
         for name in components:

@@ -13,9 +13,9 @@ def describe_batch(
     """Return the description of each state of a batch, equal to `env.describe` of that state.
 
     `states` is a state whose arrays have a leading axis, as `jax.vmap(env.reset)` returns them.
-    `detail` is "full", "short" or "changes". "changes" needs `before`, the batch of states before
-    the action, and gives `env.describe_changes`. `params` are shared by all states. The states are
-    read by one program, compiled once for each batch size.
+    `detail` is "full", "short" or "changes". With "changes", the descriptions are those of
+    `env.describe_changes`, and `before` must be the batch of states before the action. `params` are
+    shared by all states. One program reads all states; it is compiled once for each batch size.
 
     Raises `ValueError` for an unknown detail, for "changes" without `before`, for `before` with
     another detail, and for states that are not a batch.

@@ -1,7 +1,8 @@
 """Progress of an episode: a number from 0 to 1, comparable between environments.
 
-All definitions are in this file. `definition_of` selects one by the class of the environment (see
-`SPECIAL`), else by its success or achievements.
+All definitions of progress are in this file. For some classes of environments, `SPECIAL` has a
+definition. For any other environment, `definition_of` selects the definition by success or by
+achievements.
 """
 
 from collections.abc import Callable, Iterable
@@ -57,8 +58,8 @@ SUCCESS = Definition(
 ACHIEVEMENTS = Definition(
     "share of the achievements that were earned", lambda played: float(np.mean(played.achieved))
 )
-# Class name -> definition. These classes define no success, or their success says little about the
-# quality of an episode.
+# Class name -> definition, for classes that define no success or whose success says little about
+# the quality of an episode.
 SPECIAL = {
     "CartPole": Definition("share of the time limit with the pole upright", _share_of_time),
     "Pendulum": Definition("mean reward, scaled to its range", _share_of_reward),
@@ -120,9 +121,10 @@ def definition_of(played: Played) -> Definition | None:
 def progress(env: Env, steps: Iterable[Step]) -> float | None:
     """Return the progress of an episode, given the results of its calls of `env.step`.
 
-    It is 1 for success and 0 for failure in a task that defines success; the share of achievements
-    in Craft; the share of the time limit in CartPole; the scaled mean reward in Pendulum; log2 of
-    the largest tile / 11 in 2048. None if `steps` is empty, or if the environment has no task.
+    In a task that defines success, progress is 1 for success and 0 for failure. In Craft it is the
+    fraction of the achievements that were earned, in CartPole the fraction of the time limit, in
+    Pendulum the scaled mean reward, and in 2048 log2 of the largest tile, divided by 11. None if
+    `steps` is empty, or if the environment has no task.
     """
     episode = Progress(env)
     for step in steps:

@@ -1,8 +1,8 @@
 """A scripted agent that solves simple grid worlds from the text alone: the reference `reader`.
 
-It keeps a map of the cells that it has seen and walks to the object of the mission. It solves
-missions such as "get to the green goal square", "use the key to open the door and then get to the
-goal" and "go to the red ball", and ignores other missions.
+The agent keeps a map of the cells that it has seen and walks to the object of the mission. It
+understands missions such as "get to the green goal square", "use the key to open the door and then
+get to the goal" and "go to the red ball". It ignores other missions.
 """
 
 import random
@@ -63,7 +63,7 @@ class Reader:
                     self.cells[at] = "." if sign == "^" else sign
 
     def _wanted(self, lines: list[str]) -> re.Pattern[str]:
-        """Return a regular expression for the signs of cells that the agent should face next."""
+        """Return a regular expression for the signs of cells to which the agent should go."""
         mission = lines[0]
         if "use the key" in mission and not any(sign[0] == "D" for sign in self.cells.values()):
             return re.compile("k." if "You carry nothing." in lines else "L.")
@@ -76,8 +76,8 @@ class Reader:
     def _way(self, is_wanted: Callable[[str], bool]) -> str | None:
         """Return the first action of a shortest path to a pose in front of a wanted cell.
 
-        If the agent already faces a wanted cell, return the action that uses it; without a path,
-        None.
+        If the agent already faces a wanted cell, return the action for this cell, such as `pick
+        up`. If there is no path, return None.
         """
         waiting, first = deque([self.pose]), {self.pose: ""}
         while waiting:

@@ -6,9 +6,9 @@ from .part import Part
 
 BATCH = "envs"  # name of the `vmap` axis over the environments of a batch in `make_vec`
 # Default of `rows_per_lane`, a number of environments. On a CPU, the reset source `exact` divides
-# the batch into groups of this many environments and generates one level at a time for each group.
-# In most families an episode takes slightly more steps than this number, so in each step about one
-# environment of a group is done.
+# the batch into groups of this many environments, and generates one level at a time for each group.
+# An episode of most families takes slightly more than 64 steps, so about one environment of a group
+# is done in each step.
 ROWS_PER_LANE = 64
 
 
@@ -17,9 +17,10 @@ class BatchPart(Part):
 
     # Default reset source of `make_vec`, explained in `VectorEnv`.
     reset_source: ClassVar[str] = "exact"
-    # On a CPU, the reset source `exact` generates num_envs / rows_per_lane levels at a time.
+    # Number of environments that share one level generator on a CPU: the reset source `exact`
+    # generates num_envs / rows_per_lane levels at a time.
     rows_per_lane: ClassVar[int] = ROWS_PER_LANE
-    # Maximum number of levels that are generated together, for large levels; 0: no limit.
+    # Maximum number of levels that are generated in parallel, for large levels; 0: no limit.
     levels_at_once: ClassVar[int] = 0
     # Whether `carry_over` copies anything into the next episode.
     carries_over: ClassVar[bool] = False
@@ -30,7 +31,7 @@ class BatchPart(Part):
 
         `ended` is the last state of the old episode, `begun` the first state of the new one. By
         default nothing outlives an episode. An environment that overrides this method, such as
-        `wrappers.LogWrapper`, must also set `carries_over`. Only then do batches and adapters call
-        the method, at each restart.
+        `wrappers.LogWrapper`, must also set `carries_over`, because batches and adapters call the
+        method only if `carries_over` is true.
         """
         return begun

@@ -68,10 +68,10 @@ class Derived:
         return checks.tree_like(defaults if params is None else params, defaults, where, "params")
 
     def check_values(self, params: Any, where: str) -> None:
-        """Check concrete params before they are traced; raise as `checked_params` does.
+        """Check concrete params before a trace; raise an error if they do not fit.
 
-        Also raise an error if a value does not fit its dtype, which a trace cannot check, because
-        values are unknown inside a trace.
+        The errors are those of `checked_params`, and errors for values that do not fit their dtype.
+        A trace cannot check values, because it does not know them.
         """
         _check_once(self, params, where)
 

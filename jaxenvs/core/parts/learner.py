@@ -51,7 +51,7 @@ class LearnerPart(Part):
     def map_features(self) -> Features:
         """Inputs of networks with spatial layers: a function that computes them, and their space.
 
-        These inputs are a map of cells with integer categories. By default the same as `features`.
+        The inputs are a map of cells with integer categories. The default is `features`.
         """
         return self.features
 
@@ -67,8 +67,8 @@ class LearnerPart(Part):
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
         """Return whether this step accomplished the task.
 
-        An episode with such a step counts as a success. The default is None, for tasks in which the
-        return is a score and no event counts as success.
+        An episode is a success if this function returns true for one of its steps. The default is
+        None, for tasks in which the return is a score and no event counts as success.
         """
         return None
 
@@ -83,19 +83,19 @@ class LearnerPart(Part):
     def optimal_return(self, level: PyTree[Array], params: Any) -> Float32[Array, ""] | None:
         """Return the largest undiscounted return that a plan can have in a level.
 
-        The plan is made with knowledge of the whole level, although an agent may observe only a
-        part of it. The default is None, for environments in which this computation is expensive.
+        The plan may use the whole level, although an agent may observe only a part of it. The
+        default is None, for environments in which this computation is expensive.
         """
         return None
 
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int) -> Any:
         """Return an environment whose episodes are trials, for meta-learning.
 
-        A trial is several episodes of one task, drawn from the set of tasks called `tasks` (one of
-        `task_sets`). `part` restricts the set to the tasks between two fractions of its fixed
-        order, such as (0.0, 0.5) for the first half. `lengths` may give `episodes` and `steps`, the
-        numbers of episodes and of steps in a trial. Raises `ValueError` if the environment has no
-        set of this name.
+        A trial consists of several episodes of one task. The task is drawn from the set called
+        `tasks`, one of `task_sets`. `part` restricts the set, which has a fixed order, to the tasks
+        between two fractions: (0.0, 0.5) is the first half. `lengths` may set `episodes`, the
+        number of episodes in a trial, and `steps`, the number of steps. Raises `ValueError` if
+        there is no set of this name.
         """
         raise ValueError(f"{self.name} has no sets of tasks to draw trials from")
 

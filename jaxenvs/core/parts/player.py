@@ -36,9 +36,9 @@ class PlayerPart(Part):
         """Keys and mouse actions with which a person plays.
 
         By default, Discrete actions get keys from their `action_names`, and other actions have no
-        keys. An environment whose action space is not Discrete can override this:
-        `Controls.actions` lists the keys, and `Controls.values` has the element of the action space
-        that each key selects.
+        keys. An environment with other actions may override this property. Then `Controls.actions`
+        lists the keys, and `Controls.values` has, for each key, the element of the action space
+        that the key selects.
         """
         if not isinstance(self.action_space, Discrete):
             return Controls()
@@ -96,11 +96,11 @@ class PlayerPart(Part):
 
     @property
     def has_text_inputs(self) -> bool:
-        """True if `texts` writes the descriptions, from the arrays of `text_inputs`.
+        """True if `texts` writes the descriptions, from the arrays of `text_inputs`; else False.
 
-        The first class in the method resolution order that defines `text_inputs` or `describe`
-        decides. The property is False if that class defines only `describe`, or if it is
-        `PlayerPart`, which has only the defaults.
+        The property examines the first class in the method resolution order that defines
+        `text_inputs` or `describe`. It is True if that class defines `text_inputs`, except for
+        `PlayerPart`, which only defines the defaults.
         """
         for kind in type(self).__mro__:
             if "text_inputs" in vars(kind) or "describe" in vars(kind):
@@ -121,9 +121,10 @@ class PlayerPart(Part):
         raise NotImplementedError(f"{self.name} describes its states without text_inputs")
 
     def text_changes(self, old: PyTree[np.ndarray], new: PyTree[np.ndarray]) -> list[str]:
-        """Return `describe_changes` for two batches of `text_inputs`.
+        """Return `describe_changes` of each pair of states from two batches, on the host.
 
-        By default, the result has the lines that differ between the full texts.
+        `old` and `new` are `text_inputs` of the batches. By default, a text has the lines that
+        differ between the full descriptions.
         """
         both = texts.pairs(self.texts(old, "full"), self.texts(new, "full"))
         return [texts.changed_lines(*pair) for pair in both]
@@ -164,9 +165,9 @@ class PlayerPart(Part):
     def trail(self, state: Any, action: int) -> Sequence[tuple[float, float]] | None:
         """Return the points that the latest step adds to a line that players draw over the picture.
 
-        The line shows the course of the episode, as points (x, y) from 0 to 1 across the picture.
-        `action` is the latest action and `state` the state after it; at the start of an episode,
-        `action` is -1. The default is None: no line is drawn. Not traceable by JAX.
+        The line shows the course of the episode. Its points are (x, y), from 0 to 1 across the
+        picture. `state` is the state after `action`, the latest action; `action` is -1 at the start
+        of an episode. The default is None: no line is drawn. Not traceable by JAX.
         """
         return None
 

@@ -11,15 +11,15 @@ from .part import Part
 class TextPart(Part):
     """Members that read and write levels as text, see `jaxenvs.levels`."""
 
-    # Module that reads and writes levels as text, imported when it is first used; "" if there is
-    # none. It defines `FORMS`, `names(env)`, `read(env, block, strict)` and `write(env, level,
-    # form)`, and optionally `block`, `split`, `layout`, `fields` and `mutate`; see the modules
-    # `leveltext` of the families. The editor of levels also needs the functions that
-    # `jaxenvs.levels.palette` lists.
+    # Name of the module that reads and writes levels as text, such as a family's `leveltext`; "" if
+    # there is none. It is imported at its first use. It must define `FORMS`, `names(env)`,
+    # `read(env, block, strict)` and `write(env, level, form)`, and may define `block`, `split`,
+    # `layout`, `fields` and `mutate`. For the editor of levels, it must also define the functions
+    # that `jaxenvs.levels.palette` lists.
     level_format: ClassVar[str] = ""
-    # Module that finds shortest plans of levels, imported when it is first used; "" if there is
-    # none. It defines `solve_levels`, and optionally `check`, `TAKES_STATES` and `first_actions`;
-    # see `jaxenvs.levels.solving`.
+    # Name of the module that finds shortest plans of levels; "" if there is none. It is imported at
+    # its first use. It must define `solve_levels`, and may define `check`, `TAKES_STATES` and
+    # `first_actions`; see `jaxenvs.levels.solving`.
     level_solver: ClassVar[str] = ""
 
     def read_level(self, text: str) -> PyTree[Array]:

@@ -25,8 +25,9 @@ class Ending(NamedTuple):
 class UpstreamPart(Part):
     """Members that convert states and observations of the original environment.
 
-    The original is the environment of another package, such as MiniGrid, whose rules this
-    environment reproduces. `ending`, which concerns no other package, is a member too.
+    This environment reproduces the rules of the original environment, which belongs to another
+    package, such as MiniGrid. The member `ending` concerns no other package, but belongs to this
+    class too.
     """
 
     # Import name of the package whose rules this environment reproduces; "" if there is none.
@@ -50,7 +51,7 @@ class UpstreamPart(Part):
     def ending(self, level: PyTree[Array]) -> Ending | None:
         """Return a level close to the end of its task, and the actions that end it.
 
-        The result is made from the drawn level `level`. `jaxenvs check` plays the actions. The
-        default is None, for tasks without an end. Not traceable by JAX.
+        The level is made from `level`, a drawn level. `jaxenvs check` plays the
+        actions. The default is None, for tasks without an end. Not traceable by JAX.
         """
         return None

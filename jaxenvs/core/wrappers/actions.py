@@ -54,8 +54,8 @@ class StickyAction(Wrapper):
     def ending(self, level: PyTree[Array]) -> None:
         """Return None, so that `jaxenvs check` plays no known ending.
 
-        The actions of the wrapped environment's ending must all be taken, but this wrapper
-        sometimes repeats the previous action instead.
+        An ending requires that each of its actions is taken. This wrapper may repeat the previous
+        action instead.
         """
 
     def inner(self, state: WrappedState) -> Any:
@@ -100,9 +100,9 @@ class RepeatedState(Struct):
 class ActionRepeat(SuccessInInfo):
     """Takes each action `num_repeats` times, or until the episode ends, and sums the rewards.
 
-    Gymnasium calls this wrapper `RepeatAction`. `state.time` counts the agent's actions, not the
-    repeated steps, but `max_steps_in_episode` limits the steps of the wrapped environment. The
-    observation and the info come from the last of the repeated steps.
+    Gymnasium calls this wrapper `RepeatAction`. `state.time` counts the agent's actions, but
+    `max_steps_in_episode` limits the steps of the wrapped environment. The observation and the info
+    come from the last of these steps.
     """
 
     num_repeats: int
@@ -170,8 +170,7 @@ class ActionRepeat(SuccessInInfo):
     def ending(self, level: PyTree[Array]) -> None:
         """Return None, so that `jaxenvs check` plays no known ending.
 
-        Each action of the wrapped environment's ending must be taken once, but this wrapper repeats
-        it.
+        An ending requires that each of its actions is taken once. This wrapper repeats each action.
         """
 
     def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:

@@ -12,7 +12,8 @@ from jaxtyping import PyTree
 class ByContent:
     """Hashable object that is compared by the arrays of `content`, which must not change.
 
-    Fields of an environment must be hashable, and equal environments share compiled programs.
+    An environment can have such an object as a field, because fields must be hashable. Environments
+    with equal fields share compiled programs.
     """
 
     @property

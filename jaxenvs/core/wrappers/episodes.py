@@ -112,8 +112,9 @@ class TimeLimit(Wrapper):
     """Truncates an episode after `max_episode_steps` steps, or earlier if `env` does.
 
     Deliberate difference from Gymnasium's `TimeLimit`: a step that terminates the episode is not
-    also truncated. The params do not change. Rewards and observations that depend on the param
-    `max_steps_in_episode`, such as MiniGrid's rewards, therefore ignore this limit.
+    also truncated. The wrapper does not change the param `max_steps_in_episode`. Rewards and
+    observations that depend on this param, such as MiniGrid's rewards, therefore ignore the
+    wrapper's limit.
     """
 
     max_episode_steps: int
@@ -147,13 +148,13 @@ class AutoReset(SuccessInInfo):
     """Begins the next episode in the step that ends one, for loops without `make_vec`.
 
     In this step, `obs` and the state are the first of the next episode. Reward, `terminated`,
-    `truncated` and the info belong to the episode that ended. As in `make_vec`, the info gets two
-    entries about the end of the old episode: `final_obs`, its last observation, and `final_mask`,
-    the mask of legal actions in its last state, present only if `env` can forbid an action.
+    `truncated` and the info belong to the old episode. As in `make_vec`, the info also gets
+    `final_obs`, the last observation of the old episode, and, if `env` can forbid an action,
+    `final_mask`, the mask of legal actions in its last state.
 
     `make_vec` is faster for batches, because it generates levels only for done episodes.
-    Gymnasium's `Autoreset` needs a separate step for each reset, as `make_vec(...,
-    autoreset="next_step")` does.
+    Gymnasium's `Autoreset` takes a separate step for each reset; `make_vec(...,
+    autoreset="next_step")` does so too.
     """
 
     resets_itself = True

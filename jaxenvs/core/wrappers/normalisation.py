@@ -32,8 +32,8 @@ class Moments(Struct):
     def like(cls, values: PyTree[Array]) -> "Moments":
         """Return initial statistics, equal to those of a new `RunningMeanStd` of Gymnasium.
 
-        The mean is 0 and the variance 1. The count is 1e-4, so the first value has far more weight
-        than the initial mean and variance.
+        The mean is 0, the variance 1 and the count 1e-4. With so small a count, the first value
+        almost replaces the initial mean and variance.
         """
         mean = jax.tree.map(lambda x: jnp.zeros(x.shape, jnp.float32), values)
         variance = jax.tree.map(jnp.ones_like, mean)
@@ -42,8 +42,8 @@ class Moments(Struct):
     def and_of(self, values: PyTree[Array], shared: bool) -> "Moments":
         """Return the statistics updated with one value, or with the values of a whole batch.
 
-        With `shared`, the function is called under `vmap` with the axis name `BATCH`, and the
-        values of all environments are included. Source: Chan et al., 1979.
+        With `shared`, the caller must use `vmap` with the axis name `BATCH`; the values of all
+        environments then update the statistics. Source: Chan et al., 1979.
         """
         values = jax.tree.map(lambda x: x.astype(jnp.float32), values)
         number, mean, variance = _over_batch(values) if shared else (jnp.float32(1), values, None)
@@ -79,12 +79,12 @@ class NormalizeObservation(StatefulWrapper):
     """Normalises observations: subtracts their running mean and divides by the standard deviation.
 
     Observations are float32. The statistics are part of the state and outlive episodes.
+    `update_running_mean=False` freezes the statistics, for evaluations.
 
     With `shared=False`, each environment has separate statistics, as in Gymnasium's
     `NormalizeObservation`. With `shared=True`, all environments of a batch use the same statistics,
-    as in Gymnasium's wrapper for vector environments and in PureJaxRL. The first observation of an
-    episode then does not update the statistics, but is normalised. `update_running_mean=False`
-    freezes the statistics, for evaluations.
+    as in Gymnasium's wrapper for vector environments and in PureJaxRL. Shared statistics are not
+    updated with the first observation of an episode, but this observation is normalised too.
 
     The last digits of the observations may differ between two compiled programs.
     """
@@ -145,12 +145,11 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
     """Divides rewards by the running standard deviation of discounted returns.
 
     The mean is not subtracted. `gamma` is the learner's discount; `shared` and
-    `update_running_mean` are explained in `NormalizeObservation`.
-
-    Deliberate difference from Gymnasium's `NormalizeReward`, in the step that terminates an
-    episode: here the discounted return includes all rewards of the episode, and starts at 0 in the
-    next episode. In Gymnasium it includes only the reward of this step, and starts the next episode
-    with this reward.
+    `update_running_mean` are explained in `NormalizeObservation`. Deliberate difference from
+    Gymnasium's `NormalizeReward`: when a step terminates an episode, the discounted return here
+    includes all rewards of the episode, and the next episode starts with a return of 0. In
+    Gymnasium, the return includes only the reward of this step, and the next episode starts with
+    this reward.
     """
 
     gamma: float = 0.99
@@ -188,9 +187,9 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
 def refuse_shared(env: Env, where: str, advice: str) -> None:
     """Raise `ValueError` if one of the wrappers in `env` has `shared=True`.
 
-    `ActionRepeat`, and `make_vec` with `autoreset="next_step"`, call this function. In their
-    batches, some environments make no real step while others do, but shared statistics would
-    include all of them.
+    `ActionRepeat`, and `make_vec` with `autoreset="next_step"`, call this function, because some
+    environments of their batches make no real step while others do. Shared statistics would wrongly
+    include the environments without a real step.
     """
     while isinstance(env, Wrapper):
         if isinstance(env, (NormalizeObservation, NormalizeReward)) and env.shared:

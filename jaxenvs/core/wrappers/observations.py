@@ -41,9 +41,9 @@ class Flatten(Wrapper):
 class OneHot(Wrapper):
     """Replaces integers in observations by one-hot vectors, uint8.
 
-    Each entry along the last axis becomes a vector with one element per possible value. The vectors
-    of the entries are concatenated along the last axis. MiniGrid's image (7, 7, 3) becomes (7, 7,
-    20), and a `Discrete(n)` becomes (n,).
+    Each integer becomes a vector with one element per possible value. The vectors of the integers
+    along the last axis are concatenated. MiniGrid's image (7, 7, 3) becomes (7, 7, 20), and a
+    `Discrete(n)` becomes (n,).
     """
 
     def __post_init__(self) -> None:

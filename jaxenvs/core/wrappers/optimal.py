@@ -1,4 +1,4 @@
-"""`OptimalInInfo`, a wrapper that adds the fewest steps to success to `info`."""
+"""`OptimalInInfo`, a wrapper whose `info` has the minimum number of steps to success."""
 
 from typing import Any
 
@@ -24,10 +24,10 @@ class DistanceTable(ByContent):
     """
 
     def __init__(self, words: UInt32[np.ndarray, "n words"], steps: Int32[np.ndarray, " n"]):
-        """Store the words of all states (from `words_of`), and the fewest steps from each.
+        """Store the words of all states, and the fewest steps to success from each state.
 
-        Entry i of both arguments belongs to state i. The states may be given in any order; they are
-        stored sorted by their words, for a binary search.
+        `words_of` returns the words of a state. Entry i of both arguments belongs to state i. The
+        states may be given in any order; they are sorted by their words, for a binary search.
         """
         order = np.lexsort(words.T[::-1])
         self.words, self.steps = words[order], steps[order]
@@ -96,9 +96,9 @@ class OptimalInInfo(Wrapper):
     The value is 0 after success, and -1 if success has become impossible. The time limit is
     ignored. Use the value for shaped rewards, or to compare a policy with shortest plans.
 
-    The table, made by `jaxenvs.levels.distances`, must contain the levels that are played.
-    Therefore wrap the environment that `levels.from_levels` returns. The table is valid for the
-    default params. A different time limit is allowed, but a different task of XLand is not.
+    `jaxenvs.levels.distances` makes the table for a set of levels, so wrap an environment that
+    plays only these levels, as `levels.from_levels` returns. The table is valid for the default
+    params. A different time limit is allowed, but a different task of XLand is not.
     """
 
     distances: DistanceTable

@@ -82,10 +82,10 @@ class PreviousStep(StatefulWrapper):
 
 @dataclasses.dataclass(frozen=True)
 class _Beside:
-    """Function that computes network inputs from an observation of `PreviousStep`.
+    """Function that computes network inputs from an observation of `PreviousStep`, a dict.
 
-    The observation is a dict. The function `read` computes the wrapped environment's network inputs
-    from the entry `obs`; the entries `action` and `reward` are kept unchanged.
+    It calls `read`, the function for the wrapped environment's network inputs, on the entry `obs`.
+    The entries `action` and `reward` stay unchanged.
     """
 
     read: Callable[[Any], Any]

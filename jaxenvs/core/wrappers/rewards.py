@@ -15,8 +15,8 @@ from .success import SuccessInInfo, with_success
 class TransformReward(SuccessInInfo):
     """Replaces each reward by `func(reward)`, a traceable function of a float32 scalar.
 
-    Define `func` once, and not as a new lambda in each call: environments are hashed by their
-    fields, so JAX would compile again for each lambda.
+    Define `func` once. With a new lambda for each environment, JAX would compile again each time,
+    because environments are hashed by their fields and every lambda has another hash.
     """
 
     func: Callable[[Array], Any]

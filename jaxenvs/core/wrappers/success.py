@@ -1,6 +1,7 @@
 """`SuccessInInfo`, a base class of wrappers that change the reward or the state of a step.
 
-`succeeded` computes success from a step, so it must be called before the wrapper changes the step.
+`succeeded` computes success from a step. A wrapper must therefore call it before it changes the
+step, and store the result.
 """
 
 from jaxtyping import Array, Bool
@@ -10,9 +11,10 @@ from ..wrapper import Wrapper
 
 
 class SuccessInInfo(Wrapper):
-    """Base class of wrappers that change a part of a step from which `succeeded` is computed.
+    """Base class of wrappers that change the reward or the state of a step.
 
-    Before the change, such a wrapper calls `with_success`, which stores the result in `info`.
+    `succeeded` may need the unchanged step. Before the change, the wrapper therefore calls
+    `with_success`, which stores the result of `succeeded` in `info`.
     """
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
