@@ -208,8 +208,8 @@ def simulated(count: int) -> None:
 def medians(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one record for each combination of number of devices and number of environments.
 
-    Every round measured each combination once. The record has the median speed over the rounds, and
-    the speeds and times of all rounds.
+    Every round has measured each combination once. The record has the median speed, and the speeds
+    and times of all rounds.
     """
     groups: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for record in records:

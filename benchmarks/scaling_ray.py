@@ -44,8 +44,8 @@ COMMON = (
 )
 PPO = (
     *("--minibatches", "4", "--gae-lambda", "0.95", "--entropy", "0"),
-    # The weight of the value loss is low: values near 100 have large losses, which would dominate
-    # the gradient of the layers that actor and critic share.
+    # The weight of the value loss is small, because values near 100 cause large losses. With a
+    # larger weight these would dominate the gradient of the layers that actor and critic share.
     *("--value-weight", "0.01"),
 )
 APEX = ("--algo", "apex", "--replays", "2", "--warm-up", "2000", "--gradient-steps", "16")
@@ -98,8 +98,8 @@ def wait_for(
 ) -> None:
     """Wait until `ready()` is true; raise `RuntimeError` if the run ends or `seconds` pass first.
 
-    The error message has the run's output: the lines in `printed`, if another thread appends them
-    there, else the content of the process's pipe.
+    The error message contains the output of the run. This output is `printed`, to which another
+    thread may append lines, or, if `printed` is empty, what the pipe of the process contains.
     """
     limit = time.monotonic() + seconds
     while not ready():

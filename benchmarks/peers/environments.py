@@ -72,11 +72,11 @@ def time_limit(env_id: str) -> int:
 
 
 def navix_level(env_id: str, renamed: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return NAVIX's name of a level.
+    """Return NAVIX's name of a level, or a name that NAVIX lacks if it does not have the level.
 
-    Of a few levels NAVIX has only MiniGrid's version 1, under a name that ends in v0. `renamed`
-    maps the MiniGrid names of these levels (v1) to the NAVIX names (v0). For MiniGrid's version 0
-    of such a level, return MiniGrid's name, which NAVIX's registry does not contain.
+    Some levels exist in NAVIX only as MiniGrid's version 1, but NAVIX's name ends in v0. `renamed`
+    maps MiniGrid's names of these levels (v1) to NAVIX's names (v0). For MiniGrid's version 0 of
+    such a level, the result is MiniGrid's name, which is not in NAVIX's registry.
 
     Difference from MiniGrid: NAVIX's DoorKey always starts the agent in a corner.
     """
@@ -154,8 +154,8 @@ def _craftax(name: str, env_id: str, num_envs: int, own_reset: bool = False) -> 
 def _craftax_optimistic(name: str, env_id: str, num_envs: int) -> Contestant:
     """Return a batch of craftax with optimistic reset.
 
-    A step generates one new world for every `RATIO` environments. The environments whose episode
-    ended share these worlds.
+    Each step generates one new world per `RATIO` environments. All environments whose episode ended
+    in this step restart in these worlds.
     """
     plain = _craftax(name, env_id, num_envs)
     package = importlib.import_module("craftax.craftax_env")
@@ -175,10 +175,10 @@ def _craftax_optimistic(name: str, env_id: str, num_envs: int) -> Contestant:
 
 
 def in_turn(done: Bool[Array, " envs"], worlds: int) -> Int32[Array, " envs"]:
-    """Return, for each environment, the index of the world in which it restarts, int32.
+    """Return the index of the new world in which each done environment restarts, int32.
 
-    The done environments get worlds 0 to `worlds - 1` in turn, then world 0 again, and so on. The
-    index of an environment that is not done has no meaning.
+    The done environments get the worlds 0 to `worlds - 1` in turn, then world 0 again. The results
+    of environments that are not done are to be ignored.
     """
     return (jnp.cumsum(done, dtype=jnp.int32) - 1) % worlds
 
@@ -237,8 +237,8 @@ def _crafter(name: str, env_id: str, num_envs: int) -> Game:
         if env.step(action)[2]:
             env.reset()
 
-    # Time at least 1,000 steps: random episodes last about 180 steps, so these steps contain
-    # several resets. Resets matter, because generating a world takes as long as 800 steps.
+    # Time at least 1,000 steps, so that the time includes several resets: random episodes last
+    # about 180 steps. A reset matters, because it takes as long as 800 steps.
     return Game(name, "pixels", 1, 17, step, turn=1000)
 
 
