@@ -56,11 +56,10 @@ class Contestant:
         return jax.vmap(self.actions.sample)(jax.random.split(key, self.num_envs))
 
     def rollout(self, length: int) -> Callable[[Array, PyTree[Array]], tuple[PyTree, tuple]]:
-        """Return a function that makes `length` random steps.
+        """Return a function of `length` random steps: (key, state) -> (state, (obs, reward)).
 
-        It maps (key, state) to (state, (obs, reward)) by a scan with one step per iteration. It
-        stores every observation and reward, as a learner's rollout does. A pool of levels is
-        refreshed before the first step.
+        The function refreshes the level pool, if there is one, and then scans over the steps. It
+        returns the observations and rewards of all steps, as a learner's rollout does.
         """
 
         def body(state: PyTree[Array], key: Array) -> tuple[PyTree[Array], tuple]:

@@ -78,8 +78,8 @@ def test_state_of_craft_is_little_more_than_its_map(obs):
 @pytest.mark.parametrize(
     ("id", "kernels", "moved", "microseconds"),
     [
-        # The step has more kernels than in earlier versions, but takes less time, because each
-        # kernel does little work per element.
+        # A step had fewer kernels in earlier versions, but took longer, because each kernel did
+        # more work per element.
         ("Craft-Classic-Ids-v0", 26, 3100, 60),
         ("Craft-Classic-Symbolic-v0", 26, 8900, 66),
         ("Craft-Ids-v0", 35, 7200, 98),

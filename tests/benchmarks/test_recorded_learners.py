@@ -81,7 +81,7 @@ def test_a_row_has_the_run_with_the_most_seeds(no_ray):
 def test_learners_that_are_not_one_program_are_excepted():
     (sentence,) = re.findall(r"Each but (.*?) is one compiled program", TRAINING)
     apart = {name for name, row in ALGORITHMS.items() if row.command}
-    # The page calls `ppo-ray` "PPO with `--ray`", so its name is not in the sentence.
+    # The sentence does not name `ppo-ray`, because the page calls it "PPO with `--ray`".
     assert set(re.findall(r"`([\w-]+)`", sentence)) == apart - {"ppo-ray"}
 
 

@@ -44,9 +44,10 @@ def as_users_compile(source):
 
 
 def writers(text):
-    """Return the instructions that write the array of all grids, for each HLO computation.
+    """Return the instructions that write the array of all grids of the batch.
 
-    The result maps names of computations to lists of opcodes; `scatter` writes in place.
+    The result maps the name of each HLO computation to a list of opcodes. The opcode `scatter`
+    stands for a write in place.
     """
     bodies, name = {}, None
     for line in text.splitlines():
@@ -71,9 +72,9 @@ def writers(text):
 
 @pytest.mark.full
 def test_exact_writes_grids_by_scatters_alone():
-    """All writes of the batch's grids are in place, and nothing copies all grids.
+    """The array of all grids is written twice per step, both times in place, and never copied.
 
-    There are two writes: by the agent's move, and in the loop over done episodes.
+    One write is the agent's move. The other write is in the loop over done episodes.
     """
     found = writers(as_users_compile("exact"))
     assert sorted(kind for kinds in found.values() for kind in kinds) == ["scatter", "scatter"]

@@ -55,7 +55,8 @@ def test_words_are_uniform_uint32():
 
 
 def test_choose_takes_the_largest_allowed_word_and_0_where_none_is_allowed():
-    # `choose` returns the index of the largest allowed word, the last index if words are equal.
+    # `choose` returns the index of the largest allowed word. If several words are equally large, it
+    # returns the last of their indices.
     words = word(2**30, 2**31, 2**29, 2**31)
     for allowed, chosen in (([1, 1, 1, 1], 3), ([1, 1, 1, 0], 1), ([0, 0, 1, 0], 2), ([0] * 4, 0)):
         assert random.choose(words, jnp.array(allowed, bool)).tolist() == chosen
