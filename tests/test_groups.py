@@ -7,7 +7,7 @@ import pytest
 
 
 def test_xdist_knows_the_group_of_a_test(request: pytest.FixtureRequest):
-    """If xdist distributes by groups (`make test`), it appends the group to the test's name."""
+    """xdist appends the group to a test's name if it distributes tests by group (`make test`)."""
     divided = getattr(request.config.option, "loadgroup", False)
     assert request.node.nodeid.endswith("@tests/test_groups.py") == divided
 

@@ -129,7 +129,7 @@ def test_every_class_plays_alike(id):
 
 @full
 def test_every_floor_plays_alike():
-    """Episodes begin on all floors, with armour, among mobs that deal fire and ice damage."""
+    """Episodes begin on every floor, with armour, near mobs that deal fire and ice damage."""
     assert_equal_play("Craft-Ids-v0", kit=-1)
 
 

@@ -20,7 +20,7 @@ INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%\S+ = (\S+?)(?:\{\S*)? ([\w\-]+)\(")
 
 
 def compiled_text(source):
-    """Return the HLO text of a scan over steps, compiled with a donated state."""
+    """Return the HLO text of a scan over steps, compiled to reuse the memory of its input state."""
     venv = jaxenvs.make_vec("Grid-DoorKey-8x8-v0", ROWS, reset_source=source, pool_size=64)
 
     def rollout(state, key):
@@ -82,7 +82,7 @@ def test_exact_writes_grids_by_scatters_alone():
 
 @pytest.mark.full
 def test_fresh_shows_that_this_looks_in_the_right_place():
-    """Negative control: `writers` finds that `fresh` rewrites all grids of the batch in a step."""
+    """Control: `writers` finds that a step with `fresh` rewrites the grids of all environments."""
     found = writers(as_users_compile("fresh"))
     assert "fusion" in [kind for kinds in found.values() for kind in kinds]
 

@@ -32,9 +32,9 @@ def test_multiply_high_at_the_corners():
 
 
 def test_below_takes_its_share_of_all_words():
-    """`below(word, bound)` divides the words in ascending order into equal shares for 0, 1, 2 ...
+    """`below(word, bound)` increases with `word`, and has equally many words for each value.
 
-    The smallest word gives 0, the largest bound - 1.
+    The smallest word gives 0, the largest word gives bound - 1.
     """
     words = jnp.asarray((np.arange(6 * 7 * 8 * 9) * 2**32 // (6 * 7 * 8 * 9)).astype(np.uint32))
     for bound in (1, 2, 3, 6, 7, 8, 9):
