@@ -27,8 +27,8 @@ from .tables.text import tabulated
 
 DATA = Path(__file__).resolve().parents[1] / RESULTS / "kernel_times.json"
 DIGITS = 4  # number of significant digits of a feature in the data file
-# Prior means of the coefficients. Most are computed from the clock frequency, the number of
-# execution units and the bandwidths of an H200; some of the last ones in this list are guesses.
+# Prior means of the coefficients. Most of them are computed from an H200's clock frequency,
+# execution units and bandwidths; some of the last ones are guesses.
 PRIOR = Coefficients(
     floor=1.1,
     instruction=1.2e-6,
@@ -59,8 +59,7 @@ KNOWN = {"block": 0.1, "near_byte": 0.3, "far_byte": 0.3, "line": 0.5, "overlap"
 PRIOR_WEIGHT = 0.06
 # Errors |log(predicted / measured time)| above this number have less influence on the fit.
 OUTLIER = 0.3
-# The larger a kernel's share of its program's time, the larger the kernel's weight in the fit.
-# Shares above this limit count as the limit.
+# A kernel's weight in the fit increases with its share of its program's time, up to this share.
 CAP = 0.15
 # Three predictions of a kernel's time. `model` is fitted to all other programs, `model_family` to
 # the programs of all other families. `old` is an older model without fitted coefficients.

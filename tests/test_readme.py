@@ -54,7 +54,7 @@ def test_its_figures_are_those_of_the_tables():
 
 
 def test_the_number_of_ids():
-    """README.md states a lower bound on the number of ids, which new ids do not change."""
+    """There are more ids than README.md says; it states only a lower bound."""
     (bound,) = re.findall(r"more than (\d+) ids", README)
     assert int(bound) < len(jaxenvs.registry.list())
 

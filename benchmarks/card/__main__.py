@@ -175,9 +175,9 @@ class Run:
         return [*self._several(together, self.args.jobs), *self._several(apart, 1)]
 
     def _several(self, tasks: Sequence[Task], count: int) -> list[str]:
-        """Run jobs in the given order, `count` at once, and return their states.
+        """Run `count` jobs at once, in the given order, and return their states.
 
-        An error or Ctrl-C stops all of them.
+        An error in one job, or Ctrl-C, stops all jobs.
         """
         with ThreadPoolExecutor(count) as pool:
             try:
@@ -227,7 +227,7 @@ class Run:
         return state
 
     def too_many(self, task: Task) -> bool:
-        """Return whether the running jobs and `task` would exceed the limit `--files` on files."""
+        """Return whether --out would have more files than `--files` allows if `task` also ran."""
         most = self.args.files or (None if self.args.tiny else FILES)
         if most is None:
             return False

@@ -18,7 +18,7 @@ MOST_WORKERS = 12
 
 
 class Keeper:
-    """Pytest plugin: deselect recorded tests, record the outcomes of all others, stop in time."""
+    """Pytest plugin: skip tests that have a record, record all others, and stop when time is up."""
 
     def __init__(self, work: Work) -> None:
         self.work = work

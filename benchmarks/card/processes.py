@@ -189,7 +189,7 @@ def state_after(job: Job, todo: results.Work) -> str:
 
 
 def _watch(todo: results.Work, parent: int) -> None:
-    """End this process at its time limit, or when its parent has ended, to release the device."""
+    """End this process when its time is up or its parent has ended, so that the device is free."""
     while todo.left() > -MARGIN:
         if os.getppid() != parent:
             os._exit(1)

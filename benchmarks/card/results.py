@@ -204,8 +204,8 @@ def _output(*words: str) -> str:
 def code() -> str:
     """Return a digest of the Python sources of environments, learners and benchmarks.
 
-    The commit hash cannot serve as this digest: committing results changes the hash, and a copied
-    checkout may have no git directory.
+    The commit hash would not do: it changes when results are committed, and a copied checkout may
+    have no git directory.
     """
     learners = importlib.util.find_spec("jaxenvs.baselines")
     package = Path(str(jaxenvs.__file__)).resolve().parent

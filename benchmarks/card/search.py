@@ -103,10 +103,11 @@ def _passes(
     Return the cost of each board's shortest solution (inf if unsolved), and a dict of totals: the
     numbers of nodes, expanded nodes and passes, and the time of all passes in seconds.
 
-    Each pass searches the unsolved boards with an empty table of nodes, and ends when the table is
-    full. A solved board is replaced by the goal board, so that array shapes stay the same and one
-    compiled program serves all passes. The last pass is the one that solves all remaining boards,
-    that solves none, or after which the total number of nodes exceeds `MANY`.
+    Each pass starts with an empty table of nodes and searches all boards that are not solved yet. A
+    board stays unsolved if the table becomes full. Solved boards are replaced by the goal board, so
+    that array shapes stay the same and one compiled program serves all passes. No further pass
+    starts when all boards are solved, when a pass has solved none, or when the passes have stored
+    `MANY` nodes.
     """
     cost, better = np.full(len(boards), np.inf), True
     counts = {"nodes": 0, "expanded": 0, "passes": 0}

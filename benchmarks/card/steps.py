@@ -41,9 +41,9 @@ BABYAI = ("exact", "pool", GRADUAL, "stock")
 
 
 class Case(NamedTuple):
-    """An environment id and a batch size at which contestants are measured in turns.
+    """A comparison on one environment id at one batch size.
 
-    The contestants are this library with each reset source in `sources`, and the packages `others`.
+    This library with each reset source in `sources`, and the packages `others`, are timed in turns.
     """
 
     id: str
@@ -256,7 +256,7 @@ def kernel_records(case: dict[str, Any], found: dict[str, Any]) -> Records:
 def families(work: Work) -> None:
     """Measure one id of each environment class of Grid and BabyAI.
 
-    All ids are measured with their default reset source first, then all with reset source `pool`.
+    All ids are measured with their default reset source, and then all with the reset source `pool`.
     """
     grids = [id for family in contestants.GRIDS for id in jaxenvs.registry.representatives(family)]
     for source in ("default", "pool"):

@@ -34,7 +34,7 @@ SHORT = {"rollout_steps": 2, "minibatches": 1, "epochs": 1, "chunk": 1, "hidden"
 # updates, save a checkpoint, and copy the checkpoint into one file.
 SAVING = 45.0
 FREE = 20.0  # least training time in seconds; a slice does not start if less is left
-POINTS = 200  # about the largest number of points that a slice's learning curve may have
+POINTS = 200  # learning curves are thinned to between `POINTS` and 2 * `POINTS` points
 # Options of `jaxenvs train` for every slice, resumed ones included.
 LATER = ("--eval-episodes", "1024", "--checkpoint-every", "1024")
 RUN = (CRAFT, "--preset", "gpu", *LATER)
@@ -205,7 +205,7 @@ def _stopping(seconds: float) -> Iterator[None]:
 def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> Records:
     """Return the records of a slice: its speed and its learning curve.
 
-    The records of the last slice end with the evaluation of the whole run.
+    If the run has ended, the last record is the evaluation of the whole run.
     """
     from jaxenvs.baselines.storage.runs import Run
 

@@ -142,7 +142,7 @@ def padded(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a mask of the lanes that read the operand, and each lane's index in the operand.
 
-    All other lanes read padding; their index is 0.
+    Lanes that read padding are False in the mask and have the index 0.
     """
     found = re.search(r"padding=([\dx_-]+)", pad.rest)
     parts = [part.split("_") for part in found.group(1).split("x")] if found else []

@@ -283,7 +283,7 @@ def test_actions_without_names_cannot_be_played(as_a_user, monkeypatch):
 
 
 def test_episodes_in_threads_are_the_ones_played_alone(client):
-    """Each thread plays its own session; all threads together compile the step once."""
+    """Sessions in threads play as they would alone; all threads together compile the step once."""
     drawn = np.random.default_rng(0).integers(0, 3, (8, 30))
     lists = [[("left", "right", "forward")[i] for i in row] for row in drawn]
     answers: dict[int, str] = {}

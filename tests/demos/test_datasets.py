@@ -282,7 +282,7 @@ def test_a_dataset_is_not_replaced_with_one_inside(tmp_path, baby):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of file sizes")
 @pytest.mark.parametrize("kilobytes", [0, 4, 10, 100])
 def test_a_full_disk_leaves_nothing(kilobytes, tmp_path):
-    """The write error must not reach HDF5, which would then crash when Python ends."""
+    """A write error raises `OSError`, but not inside HDF5: HDF5 would then crash at the exit."""
     code = f"""
 import resource, jaxenvs, numpy as np
 from jaxenvs import demos
