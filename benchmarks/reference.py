@@ -58,7 +58,7 @@ SEED = 0
 RAY = Path(__file__).with_name("results") / "ray.json"
 # `--mode` of the benchmark `scaling_ray` -> the learner (`--algo`) that it trains.
 MODES = {"sync": "ppo-ray", "async": "ppo-ray", "apex": "apex"}
-# Id under which the table lists runs on `SlowCartPole-v0`, CartPole whose steps take 5 ms.
+# `SlowCartPole-v0` is CartPole whose steps take 5 ms. The table lists its runs under this id.
 GYM_CARTPOLE = "gym:CartPole-v1"
 _SEED = re.compile(r" --seed [\d{},]+")
 
@@ -286,7 +286,10 @@ def _of_any_seed(record: dict[str, Any]) -> str:
 
 
 def _mean_return(records: list[dict[str, Any]], run: dict[str, Any]) -> float | None:
-    """Return the mean return over a run's seeds; None for DAVI and world models, without return."""
+    """Return the mean return over a run's seeds.
+
+    The result is None for DAVI and world models, which have no return.
+    """
     found: list[float] = []
     for row in records:
         if _of_any_seed(row) == _of_any_seed(run):
@@ -312,7 +315,7 @@ def observation(run: dict[str, Any]) -> str:
 
 
 def _on_ray(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield records of the evaluated runs on Ray in which no process was killed."""
+    """Yield a record for each evaluated run on Ray, except runs in which processes were killed."""
     for run in found["faults"]:
         if not run["killing"]:
             yield {

@@ -92,8 +92,8 @@ def compile_chunk(agent: Learner) -> str:
 def exchanges(text: str, minibatches: int) -> dict[str, Any]:
     """Return the numbers of kernels and of collectives (such as all-reduce) of an update.
 
-    `text` is the HLO of the update. The result also has the number of collectives of one minibatch,
-    which is one iteration of the loop that has `minibatches` iterations.
+    `text` is the HLO of the update. `minibatch` in the result is the number of collectives per
+    minibatch, counted in the loop that has `minibatches` iterations.
     """
     module = hlo.parse(text)
     launched = list(hlo.kernels(module, module.entry))

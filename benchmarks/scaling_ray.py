@@ -155,7 +155,7 @@ def exchanged(log: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def curve(log: list[dict[str, Any]]) -> list[list[float]]:
-    """Return the learning curve as a list of points; a long log is thinned to 200 to 400 points.
+    """Return the learning curve as a list of points; a long curve is thinned to 200 to 400 points.
 
     A point is [seconds since the first update, environment steps, mean return of recent episodes].
     """
@@ -195,17 +195,14 @@ def running(processes: set[int]) -> list[int]:
 
 
 def is_called(title: str, name: str) -> bool:
-    """Return whether a process title belongs to the Ray actor `name`.
-
-    Such a title begins with `name` or with `name.method`.
-    """
+    """Return whether the title of a process is `name` or `name.method`, as Ray names its actors."""
     return title.split()[:1] != [] and title.split()[0].partition(".")[0] == name
 
 
 def faults(actors: int, killing: bool, seed: int, mode: str = "sync") -> dict[str, Any]:
     """Train for `FAULT_STEPS` steps; return the evaluation, lost actors and leftover processes.
 
-    With `killing`, kill one Ray actor of each name in `KINDS[mode]` during the run.
+    With `killing`, kill an actor of Ray for each name in `KINDS[mode]`, one after another.
     """
     events, started, begun = [], set(), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:

@@ -102,8 +102,8 @@ def _measure(
 ) -> Iterator[list[dict[str, Any]]]:
     """Measure each group of contestants in turns; yield the group's records.
 
-    A group consists of all contestants for one id and batch size. Contestants that are not
-    available are appended to `missing`.
+    A group has all contestants for one id and batch size. Contestants that are not available are
+    not measured, but appended to `missing` with the reason.
     """
     for env_id, num_envs in itertools.product(args.ids, args.batches):
         runners = []

@@ -345,7 +345,10 @@ def test_a_checkout_links_each_folder_into_the_package(folder: str):
 
 
 def test_modules_beside_the_package_import_the_rest_of_it_by_its_full_name():
-    """Relative imports would fail in an editor: in `render/play.py`, `..` is not `jaxenvs`."""
+    """Modules of `OUTSIDE` import other folders by their full names.
+
+    A relative import would fail in an editor: in `render/play.py`, `..` is not `jaxenvs`.
+    """
     for module, path in sources():
         # Number of folders above the module inside the package.
         depth = len(path.relative_to(ROOT).parts) - 1

@@ -52,7 +52,7 @@ class Order(NamedTuple):
     limits: Limits
 
     def as_json(self) -> str:
-        """Return the input as JSON, without the job's name, which the option `--job` passes."""
+        """Return the input as JSON, except the job's name, which the option `--job` passes."""
         seconds, most = (limit - MARGIN for limit in self.limits)
         paths = {"file": str(self.file), "scratch": str(self.scratch)}
         return json.dumps({**paths, "header": self.header, "seconds": seconds, "most": most})

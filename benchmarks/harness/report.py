@@ -146,7 +146,8 @@ def _factor(spent: str) -> Column:
     return cell
 
 
-# Columns of the table, by heading. A row is a pair: a record, and the group it was measured in.
+# Heading -> column of the table. A row is a pair of a record and the group in which it was
+# measured.
 COLUMNS: dict[str, Column] = {
     "envs": lambda pair: whole(pair[0]["num_envs"]),
     "contestant": lambda pair: label(pair[0]),

@@ -2,12 +2,15 @@
 
 The peers run as their authors ship them, with their own auto-reset. They return the observation
 nearest to this library's: the 7 x 7 x 3 view of a grid, the symbolic view or the pixels of Craft,
-or the state of Gymnasium's classic control. XLand-MiniGrid and NAVIX (0.7 to 4.0) do less work for
-the view of a grid: neither has MiniGrid's occlusion, and NAVIX never shows a carried object.
-Otherwise NAVIX's view is MiniGrid's with the first two axes swapped. NAVIX resets in the step after
-the end of an episode. craftax is measured three times: with its optimistic reset (each step
-generates a few new worlds, which the environments whose episode ended share), with its own
-auto-reset, and without auto-reset. Puzzles are in `puzzles.py`.
+or the state of Gymnasium's classic control.
+
+XLand-MiniGrid and NAVIX (0.7 to 4.0) do less work for the view of a grid: neither has MiniGrid's
+occlusion, and NAVIX never shows a carried object. Apart from this, NAVIX's view is MiniGrid's with
+the first two axes swapped. NAVIX resets one step after the end of an episode.
+
+craftax is measured with three resets: its own auto-reset, no auto-reset, and its optimistic reset,
+in which each step generates a few worlds that all environments share whose episode ended. Puzzles
+are in `puzzles.py`.
 """
 
 import functools
@@ -28,8 +31,8 @@ from jaxenvs.core.typed import installation, pip
 from ..harness.contestants import GRIDS, Contestant, Game, craftax_level, foreign, one_of, silence
 from . import envpool, puzzles
 
-# Number of environments that share a new world per step with craftax's optimistic reset. craftax's
-# authors chose the number.
+# craftax's optimistic reset generates one new world per step for this many environments. The number
+# is the choice of craftax's authors.
 RATIO = 16
 INSTALL = f"not installed ({installation('bench')})"
 INSTALL_CRAFTAX = f"not installed ({pip()} install --no-deps -r .ci/peers.txt)"
@@ -39,7 +42,7 @@ class Peer(NamedTuple):
     """Another package in one configuration, with which this library is compared."""
 
     name: str
-    # Families of ids, such as `Grid`, for whose levels the package may have an equivalent.
+    # Families of ids, such as `Grid`. The package may have the levels of these ids.
     families: tuple[str, ...]
     build: Callable[[str, str, int], Any]  # function (name, id, num_envs) -> Contestant or Game
     install: str = INSTALL

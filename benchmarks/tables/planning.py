@@ -168,7 +168,10 @@ def worlds(rows: list[dict[str, Any]]) -> Table:
 
 
 def _predicted(seed: dict[str, Any]) -> float:
-    """Return the fraction of transitions that a seed's model predicted; old files: `foretold`."""
+    """Return the fraction of transitions that a seed's model predicted.
+
+    Old files store the fraction under the name `foretold`.
+    """
     return seed["predicted"] if "predicted" in seed else seed["foretold"]
 
 
@@ -179,9 +182,9 @@ def _levels(row: dict[str, Any]) -> str:
 
 
 def _span(values: Sequence[Any], text: Column) -> str:
-    """Format the range of values as `low to high`, or as one value if both are formatted equally.
+    """Format the range of values as `low to high`, or as one value if both texts are equal.
 
-    `text` formats a value.
+    `text` maps a value to its text.
     """
     low, high = (text(bound(values)) for bound in (min, max))
     return low if low == high else f"{low} to {high}"

@@ -102,7 +102,10 @@ def test_results_are_not_the_state():
 
 
 def test_results_are_separate_without_compilation():
-    """Results are separate without `jit` too, where a function can return its input's buffer."""
+    """Results are separate buffers also without `jit`.
+
+    Without `jit`, a function can return the buffer of an input.
+    """
     actions = actions_for(ECHO, 3, 2)
     with jax.disable_jit():
         envs = batch(ECHO, "none", 2)

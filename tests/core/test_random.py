@@ -99,7 +99,7 @@ def test_every_order_of_four_comes_equally_often():
 
 
 def test_mix_is_one_to_one():
-    """Show that `mix` is one-to-one by inverting each of its steps."""
+    """`mix` is one-to-one: the test inverts each of its steps."""
     inverse = [pow(c, -1, 2**32) for c in (0x846CA68B, 0x7FEB352D)]
     values = np.concatenate([np.arange(2**12), 2**32 - 1 - np.arange(2**12)])
     mixed = np.asarray(random.mix(jnp.asarray(values, jnp.uint32))).astype(np.uint64)
