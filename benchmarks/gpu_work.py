@@ -140,9 +140,9 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
     """Compile a rollout and count the work of one step; return the record and the HLO.
 
     Numbers of kernels and predicted times (microseconds) are for the whole batch; bytes are per
-    environment. `kernels` and `model_us` leave out the kernels in loops whose number of iterations
-    is unknown. `kernels_per_trip` and `model_us_per_trip` are the work of these loops if each of
-    them makes one iteration.
+    environment. In `kernels` and `model_us`, a loop whose number of iterations is unknown counts as
+    one launch, without the kernels in the loop. `kernels_per_trip` and `model_us_per_trip` are the
+    work of these loops if each of them makes one iteration.
     """
     start = time.perf_counter()
     text = compile_rollout(contestant, here=here)

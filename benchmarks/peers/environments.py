@@ -50,7 +50,7 @@ class Peer(NamedTuple):
 
 
 def of(env_id: str) -> list[Peer]:
-    """Return the peers whose `families` include an id's family; they may have the id's level."""
+    """Return the peers that may have the level of an id: their `families` include its family."""
     return [peer for peer in PEERS if jaxenvs.spec(env_id).family in peer.families]
 
 
