@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# Whether this folder is in an installed `jaxenvs` package, which has an `__init__.py` beside this
-# folder. In a checkout this folder is in the root, which has no `__init__.py`.
+# True in an installed package, where `__init__.py` of `jaxenvs` lies beside this folder. False in a
+# checkout, where this folder lies in the root, which has no `__init__.py`.
 INSTALLED = (HERE.parent / "__init__.py").is_file()
 ROOT = HERE.parent.parent if INSTALLED else HERE.parent
 NEEDED = ("jax", "numpy", "jaxtyping")  # packages without which `import jaxenvs` fails

@@ -104,8 +104,8 @@ def _upstream(id: str) -> Any:
 def _row(env: Env, drawn: list[Any], bot: list[int | None], states: int) -> dict[str, Any]:
     """Return the results for one id.
 
-    The mean numbers of steps of bot and optimum are over the same levels: those that the bot solved
-    and whose optimum is proven.
+    `optimum` and `bot` are mean numbers of steps. Both means are over the same levels: the levels
+    that the bot solved and for which the optimum is proven.
     """
     found = levels.solve(env, drawn, node_budget=states * len(drawn))
     pairs = [

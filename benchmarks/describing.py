@@ -39,9 +39,9 @@ DETAILS = ("full", "short", "changes")
 
 
 def measure(id: str, count: int, repeats: int) -> dict[str, Any]:
-    """Describe `count` states per repeat and level of detail; return states per second.
+    """Describe `count` states at each level of detail; return states per second.
 
-    `count` is rounded down to a multiple of `KEPT`.
+    `count` is rounded down to a multiple of `KEPT`. Each repeat describes new states.
     """
     env, rows = make(id), max(1, count // KEPT)
     play, count = _player(env, rows), KEPT * rows
@@ -62,10 +62,10 @@ def measure(id: str, count: int, repeats: int) -> dict[str, Any]:
 
 
 def _player(env: Env, rows: int) -> Any:
-    """Return a compiled function that maps a key to states before and after an action.
+    """Return a compiled function that plays random actions in `rows` environments.
 
-    The function plays random actions in `rows` environments. Its first result is a batch of `KEPT *
-    rows` states before an action, its second result the batch of states after the action.
+    The function maps a random key to two batches of `KEPT * rows` states: the states before each of
+    the last `KEPT` steps, and the states after each of these steps.
     """
     venv = make_vec(env, rows)
 

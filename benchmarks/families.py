@@ -51,7 +51,7 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
     found = {}
     for source in wanted:
         batched = contestants.ours(env_id, batch, source)
-        # Do not refill the pool: the refill is outside the counted loop and takes long to compile.
+        # Do not refill the pool: the refill is outside the counted loop, but would be compiled too.
         batched = dataclasses.replace(batched, refresh=lambda key, state: state)
         work, _ = gpu_work.measure(batched, here)
         found[source] = {name: round(work[name], 1) for name in KEPT}
@@ -61,9 +61,9 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
 def world_cost(env_id: str, batch: int) -> dict[str, float]:
     """Return the time to step and the time to generate a level, measured on the CPU.
 
-    A candidate is a drawn level, which the environment may reject. `candidates` is the mean number
-    of candidates per accepted level. `world_steps` is the time to get an accepted level, divided by
-    the time of a step. `step_ns` and `candidate_ns` are CPU nanoseconds per environment.
+    The environment accepts or rejects each drawn level, a candidate. `candidates` is the mean
+    number of candidates until one is accepted. `world_steps` is the time to get an accepted level,
+    divided by the time of a step. `step_ns` and `candidate_ns` are CPU nanoseconds per environment.
     """
     with jax.default_device(jax.devices("cpu")[0]):
         draw, none = _drawer(env_id, batch)
@@ -85,17 +85,18 @@ Loop = Callable[[Array, Any], tuple[Any, Any]]
 def _stepper(env_id: str, batch: int) -> Loop:
     """Return a function that makes `TRIPS` steps of a batch without auto-reset.
 
-    It stores all observations and rewards.
+    The function stores all observations and rewards.
     """
     rollout = contestants.ours(env_id, batch, contestants.NO_RESET).rollout(TRIPS)
     return lambda key, states: rollout(key, jaxenvs.VectorState(env=states, ended=None, pool=None))
 
 
 def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
-    """Return a function that draws `TRIPS` batches of candidate levels, and an argument for it.
+    """Return a function that draws `TRIPS` batches of candidate levels, and its second argument.
 
-    The function is called with a random key and this argument, a batch of states that are all
-    zeros. It returns the initial states of the last batch and the number of accepted candidates.
+    The function's arguments are a random key and a batch of states, all zeros, that sets the
+    shapes. It returns the initial states in the last batch of levels, and the number of accepted
+    candidates.
     """
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.checked_params(None, "world_cost")
@@ -117,10 +118,10 @@ def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
 
 
 def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
-    """Call `run` REPEATS times; return the CPU seconds of the fastest call, and a result.
+    """Return the CPU seconds of the fastest of REPEATS calls of `run`, and a result.
 
     The result is the first value that the last call returned, such as the final states. CPU seconds
-    are summed over all threads. An extra call before the others compiles and is not timed.
+    are summed over all threads. `run` is first called once to compile; this call is not timed.
     """
     run = jax.jit(run)
     last, _ = jax.block_until_ready(run(jax.random.key(0), start))

@@ -44,8 +44,8 @@ from .tables.gpu import counted
 
 PLUGINS = tuple(name.replace("-", "_") for name in contestants.CUDA_PLUGINS)
 FIX = 'gpu_work needs the CUDA compiler (no GPU): pip install "jax[cuda13]"'
-# Number of steps of the scan. No other loop in the HLO has this number of iterations, so the number
-# identifies the scan.
+# Number of steps of the scan. It identifies the scan in the HLO, because no other loop has this
+# number of iterations.
 LENGTH = 61
 AHEAD = "NVIDIA H200, compiled ahead of time"
 
@@ -81,8 +81,8 @@ def compile_ahead(function: Callable, shapes: Sequence[Any], donate: int | None 
     return finish(jax.jit(function, in_shardings=whole, donate_argnums=donate).trace(*shapes))
 
 
-# Cache the mesh: a new description would have new device objects, which JAX would treat as
-# different devices.
+# Cache the mesh, because each new description has new device objects, which JAX treats as different
+# devices.
 @functools.cache
 def described(count: int, axis: str) -> Mesh:
     """Return a mesh of `count` H200s of one host that exist only as a description.
@@ -139,10 +139,10 @@ def step_kernels(text: str, length: int = LENGTH) -> list[hlo.Kernel]:
 def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any], str]:
     """Compile a rollout and count the work of one step; return the record and the HLO.
 
-    Launches and predicted times (microseconds) refer to a step of the whole batch; bytes are
-    divided by the number of environments. In `kernels` and `model_us`, a loop whose number of
-    iterations is unknown counts as one launch. `kernels_per_trip` and `model_us_per_trip` are the
-    work of one iteration of all such loops.
+    Numbers of kernels and predicted times (microseconds) are for the whole batch; bytes are per
+    environment. In `kernels` and `model_us`, a loop whose number of iterations is unknown counts as
+    one launch, without the kernels in the loop. `kernels_per_trip` and `model_us_per_trip` are the
+    work of these loops if each of them makes one iteration.
     """
     start = time.perf_counter()
     text = compile_rollout(contestant, here=here)
@@ -160,10 +160,10 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "reset_source": contestant.reset_source,
         "obs": contestant.obs,
         "kernels": _launches(once),
-        # Number of kernels, out of `kernels`, that belong to the scan and not to the environment:
-        # step counter, keys, actions, stores.
+        # Those of `kernels` that belong to the scan around the environment's step: step counter,
+        # keys, actions, stores.
         "loop_kernels": _launches(k for k in once if origin(k) == "loop"),
-        # Number of kernels, out of `kernels`, that copy an array unchanged.
+        # Those of `kernels` that only copy an array.
         "copies": _launches(k for k in once if origin(k) == "copy"),
         "kernels_per_trip": _launches(trip),
         "written": sum(k.count * k.written for k in once) / envs,
@@ -171,7 +171,7 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "written_per_trip": sum(k.count * k.written for k in trip) / envs,
         "read_per_trip": sum(k.count * k.read for k in trip) / envs,
         "state": state / envs,
-        # Bytes of the level pool, which the batch shares, divided by the number of environments.
+        # The batch shares one level pool: its bytes, divided by the number of environments.
         "pool": pool / envs,
         "model_us": _microseconds(once),
         "model_us_per_trip": _microseconds(trip),
@@ -189,10 +189,10 @@ def state_bytes(contestant: Contestant) -> tuple[int, int]:
 
 
 def origin(kernel: hlo.Kernel) -> str:
-    """Return which part of a rollout launches a kernel: `step`, `loop` or `copy`.
+    """Return the part of a rollout that launches a kernel: `step`, `loop` or `copy`.
 
-    `step` is the environment's step. `loop` is the scan around it (step counter, keys, actions,
-    stores). `copy` is a plain copy of an array.
+    `step` is the environment's step, `loop` the scan around it (step counter, keys, actions,
+    stores), and `copy` a plain copy of an array.
     """
     if kernel.opcode.startswith("copy"):
         return "copy"
@@ -201,11 +201,10 @@ def origin(kernel: hlo.Kernel) -> str:
 
 
 def kernel_list(kernels: Iterable[hlo.Kernel], num_envs: int) -> str:
-    """Return one line for each kernel, the longest first.
+    """Return one line for each kernel, the kernel with the longest total time first.
 
-    A line has the predicted microseconds of all launches, the `origin`, bytes written and read per
-    environment, the name, the result's shape, and the JAX primitives that XLA fused into the
-    kernel.
+    A line has the predicted microseconds of all launches, the `origin`, the bytes written and read
+    per environment, the name, the shape of the result, and the fused JAX primitives.
     """
     lines = []
     for kernel in sorted(kernels, key=lambda kernel: -kernel.count * kernel.microseconds):
@@ -282,10 +281,11 @@ def report(records: Iterable[dict[str, Any]], here: bool = False) -> dict[str, A
 def choose_target(here: bool) -> None:
     """Prepare JAX to compile for a described H200 or, with `here`, for this machine's GPU.
 
-    For a described GPU, allow JAX to load the CUDA plugin without a GPU, and run everything on the
-    CPU.
+    For a described H200, let JAX load the CUDA plugin without a GPU, and use the CPU as the default
+    device.
 
-    Raises `RuntimeError` if the CUDA compiler is missing or, with `here`, the GPU.
+    Raises `RuntimeError` if the CUDA compiler is missing. With `here`, also raises it if JAX finds
+    no GPU.
     """
     if not has_compiler():
         raise RuntimeError(FIX)

@@ -27,8 +27,8 @@ from .tables.text import tabulated
 
 DATA = Path(__file__).resolve().parents[1] / RESULTS / "kernel_times.json"
 DIGITS = 4  # number of significant digits of a feature in the data file
-# Prior means of the coefficients. Most are computed from the clock frequency, the number of
-# execution units and the bandwidths of an H200; some of the last ones in this list are guesses.
+# Prior means of the coefficients. Most of them are computed from an H200's clock frequency,
+# execution units and bandwidths; some of the last ones are guesses.
 PRIOR = Coefficients(
     floor=1.1,
     instruction=1.2e-6,
@@ -57,19 +57,17 @@ PRIOR = Coefficients(
 # Prior standard deviation of the logarithm of some coefficients; it is 1 for all others.
 KNOWN = {"block": 0.1, "near_byte": 0.3, "far_byte": 0.3, "line": 0.5, "overlap": 0.5}
 PRIOR_WEIGHT = 0.06
-# Largest error |log(predicted / measured time)| with which a kernel has full influence on the fit.
+# Errors |log(predicted / measured time)| above this number have less influence on the fit.
 OUTLIER = 0.3
-# The larger a kernel's share of its program's time, the larger the kernel's weight in the fit.
-# Shares above this limit count as the limit.
+# A kernel's weight in the fit increases with its share of its program's time, up to this share.
 CAP = 0.15
-# Names of three predictions of a kernel's time. `model` is by a fit without the kernel's program,
-# `model_family` by a fit without all programs of the kernel's family, and `old` by an older model
-# that was not fitted.
+# Three predictions of a kernel's time. `model` is fitted to all other programs, `model_family` to
+# the programs of all other families. `old` is an older model without fitted coefficients.
 MODELS = ("model", "model_family", "old")
 NEAR = 1.5  # a prediction counts as correct if it is wrong by at most this factor
 LISTED = 12  # number of mispredicted kernels to list
-# Parameters of the older model, which predicts a constant time per launch plus a time for the bytes
-# that the kernel reads and writes: microseconds per launch, and bytes per microsecond.
+# Parameters of the older model: microseconds per launch, and bytes per microsecond. It predicts a
+# constant time per launch plus the time to move the bytes that the kernel reads and writes.
 LAUNCH, BANDWIDTH = 2.5, 4.8e6
 FAMILIES = {"Grid": "grid", "Craft-Classic": "Classic", "Craft": "whole game"}
 
@@ -98,8 +96,8 @@ def record(file: Path) -> None:
 def _rows(module: hlo.Module, profile: dict[str, Any]) -> Iterator[list[Any]]:
     """Yield the values of `FIELDS` for each profiled kernel.
 
-    Features come from the HLO instruction of the same name. A kernel without such an instruction is
-    a copy and gets default features.
+    The features of a kernel come from the HLO instruction with its name. A kernel without such an
+    instruction is a copy and has default features.
     """
     places = {
         re.sub(r"[.-]", "_", instruction.name): (scope, instruction)
@@ -156,9 +154,10 @@ def fit(measured: Measured, chosen: np.ndarray) -> Coefficients:
 
 
 def held_out(measured: Measured, group: Callable[[str], str]) -> np.ndarray:
-    """Return each kernel's microseconds, predicted by a fit to the kernels of all other groups.
+    """Return the held-out prediction of each kernel's time in microseconds.
 
-    `group` maps the name of a program to the name of its group.
+    The prediction for a kernel is by a model that was fitted to the kernels of all other groups.
+    `group` maps the name of a program to its group.
     """
     groups = np.array([group(name) for name in measured.program])
     predicted = np.zeros_like(measured.time)
@@ -216,9 +215,10 @@ def rows(measured: Measured, *predictions: np.ndarray) -> list[dict[str, Any]]:
 
 
 def longest_errors(measured: Measured, predicted: np.ndarray) -> list[dict[str, Any]]:
-    """Return the kernels whose prediction is wrong by more than `NEAR` and that take the most time.
+    """Return the mispredicted kernels that take the most time, the longest first.
 
-    At most `LISTED` kernels are returned, the one with the longest measured time first.
+    A kernel is mispredicted if its predicted time is wrong by more than the factor `NEAR`. At most
+    `LISTED` kernels are returned.
     """
     ratio = predicted / measured.time
     missed = measured.spent * (np.abs(np.log(ratio)) > np.log(NEAR))

@@ -35,8 +35,8 @@ HEAD = ("time", "launches", "kernel")
 def durations(planes: Iterable[Any]) -> tuple[dict[str, float], dict[str, int]]:
     """Return two dictionaries by kernel name: total microseconds, and number of launches.
 
-    `planes` are the parts of a profile that JAX's profiler recorded, such as one for each device.
-    Only events on GPU streams are counted.
+    `planes` are the planes of a profile by JAX's profiler, such as one for each device. Only events
+    on streams of a GPU are counted.
     """
     times: collections.Counter[str] = collections.Counter()
     launches: collections.Counter[str] = collections.Counter()
@@ -83,9 +83,9 @@ def profile(contestant: Contestant) -> Profile:
 
 
 def keep(file: Path, programs: dict[str, Any]) -> None:
-    """Add programs to a file: a dictionary from a program's name to its profile and HLO.
+    """Add programs to a file, which maps a program's name to its profile and HLO.
 
-    The added programs replace programs of the same name that the file already has.
+    A program replaces the program of the same name in the file.
     """
     content = json.dumps({**kept(file), **programs})
     with replacing(file) as temporary:

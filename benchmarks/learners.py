@@ -83,10 +83,10 @@ def row(name: str, setting: Setting, made: Sequence[dict[str, Any]]) -> dict[str
 def groups(
     settings: Sequence[str], names: Sequence[str], steps: int, torch_steps: int
 ) -> Iterator[dict[str, Setting]]:
-    """Yield groups of learners to compare, each a mapping from learner to setting.
+    """Yield groups of learners to compare; a group maps each learner to its setting.
 
-    For each chosen setting of `EQUAL`, yield a group in which all learners have this setting. For
-    the choice `own`, yield a group in which each learner has its own defaults.
+    For each chosen setting of `EQUAL` there is one group, in which all learners have this setting.
+    For the choice `own` there is one group, in which each learner has its own defaults.
     """
 
     def lasting(name: str, setting: Setting) -> Setting:

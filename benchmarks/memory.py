@@ -45,9 +45,8 @@ def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
         "obs": contestant.obs,
         "state": bytes_of_state,
         "pool": pool,
-        # Peak memory of a step, with the observations and rewards of one step. The scan's peak has
-        # the observations and rewards of all steps (`kept`): subtract `kept`, and add one step's
-        # share.
+        # Peak memory of a step. The peak of the scan includes the observations and rewards of all
+        # steps (`kept`). So subtract `kept`, and add the observations and rewards of one step.
         "step": peak(compiled(rollout, (key, state), 1)) - kept + kept // STEPS,
         # Peak memory of the reset, while the levels of all environments are generated.
         "reset": peak(compiled(contestant.reset, (key,), None)),
@@ -57,8 +56,8 @@ def measure(contestant: Contestant, here: bool = False) -> dict[str, Any]:
 def peak(compiled: Compiled) -> int:
     """Return the peak number of bytes that a program needs.
 
-    The peak is the memory of arguments, temporaries and results, without the results that reuse an
-    argument's memory.
+    The peak is the size of arguments, temporaries and results. A result that reuses an argument's
+    memory is not counted again.
     """
     found: Any = compiled.memory_analysis()
     sizes = found.argument_size_in_bytes + found.output_size_in_bytes

@@ -59,7 +59,7 @@ class Setting:
     hidden: tuple[int, ...] = (64, 64)
     warm_up: int = 1_000
     num_envs: int = 1
-    # Iterations between two updates; in an iteration all environments make a step.
+    # Number of iterations per update. In each iteration, every environment makes one step.
     rollout_steps: int = 1
     gradient_steps: int = 1  # gradient steps per update
     # Environment steps between two updates of the target network (DQN and QR-DQN only).
@@ -81,8 +81,7 @@ class Setting:
     def among(self, num_envs: int, steps: int | None) -> "Setting":
         """Return the setting with `num_envs` environments and `steps` steps (None: unchanged).
 
-        The warm-up is shortened to at most a quarter of the steps, but takes at least one step in
-        each environment.
+        The warm-up becomes at most a quarter of the steps, but at least one step per environment.
         """
         steps = self.steps if steps is None else steps
         return dataclasses.replace(

@@ -31,7 +31,8 @@ def measure(id: str, count: int, states: int, together: int, seed: int) -> dict[
     drawn = jax.jit(jax.vmap(env.sample_level))(jax.random.split(jax.random.key(seed), count))
     found: list[Solution] = []
     for at in range(0, count, together):
-        # The last search has fewer levels: fill it with copies of the last level.
+        # If fewer than `together` levels are left, fill the last search with copies of the last
+        # level.
         places = jnp.minimum(jnp.arange(at, at + together), count - 1)
         group = jax.tree.map(lambda leaf, places=places: leaf[places], drawn)
         found += levels.solve(env, group, node_budget=states * together)

@@ -78,11 +78,11 @@ def measure(game: str, lanes: int, steps: int, repeats: int, size: str = "exact"
 
 
 def micro_steps(env: PuzzleScript, state: Any) -> dict[str, float]:
-    """Return two means of the number of micro-steps of a turn.
+    """Return two means of the number of micro-steps per turn.
 
     `mean_steps` is the mean over all environments. `slowest_steps` is the mean over groups of
-    `GROUP` environments, each of which counts with its slowest environment: a CPU plays a group
-    until all of its environments are done.
+    `GROUP` environments of the slowest environment in each group: a CPU steps a group until its
+    slowest environment has finished the turn.
     """
     found = env.collection
 

@@ -58,7 +58,7 @@ SEED = 0
 RAY = Path(__file__).with_name("results") / "ray.json"
 # `--mode` of the benchmark `scaling_ray` -> the learner (`--algo`) that it trains.
 MODES = {"sync": "ppo-ray", "async": "ppo-ray", "apex": "apex"}
-# Id under which the table lists runs on `SlowCartPole-v0`, CartPole whose steps take 5 ms.
+# `SlowCartPole-v0` is CartPole whose steps take 5 ms. The table lists its runs under this id.
 GYM_CARTPOLE = "gym:CartPole-v1"
 _SEED = re.compile(r" --seed [\d{},]+")
 
@@ -89,9 +89,9 @@ def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespa
 
 
 def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) -> bool:
-    """Return whether all runs of an id are plain PPO and none has learned.
+    """Return whether all runs of an id are plain PPO and none of them has learned.
 
-    Runs that changed the task do not count. If no other run exists, the result is False.
+    Runs that changed the task are ignored. The result is False if no runs remain.
     """
     same = [run for run in runs if is_same_task(run)]
     return bool(same) and not any(not is_plain(run) or is_learned(run, random) for run in same)
@@ -102,8 +102,8 @@ def short_runs(
 ) -> Iterator[tuple[str, Path, str]]:
     """Train PPO on ids, `jobs` at a time; yield (id, run folder, error message) when a run ends.
 
-    A run has `most` environment steps, or the preset's number of steps if this is smaller. With
-    `again`, the runs are second attempts, with a novelty bonus or scaled rewards.
+    A run has `most` environment steps, or as many as the preset if the preset has fewer. With
+    `again`, a run has a novelty bonus (if the id has the preset `NOVELTY`) or scaled rewards.
     """
 
     def train(id: str) -> tuple[str, Path, str]:
@@ -182,10 +182,9 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
 def kept(row: dict[str, Any]) -> dict[str, Any]:
     """Return the figures of a recorded run that the table shows.
 
-    A seed's return is the mean over its evaluation or, without an evaluation, over its last 200
-    training episodes. `episodes` is the number of these episodes, summed over the seeds, and
-    `succeeded` the number of successful ones. `apart` lists the changes that the command makes to
-    task or reward.
+    `returns` has one entry per seed: the mean over its evaluation or, without an evaluation, over
+    its last 200 training episodes. `episodes` is the number of all these episodes, and `succeeded`
+    the number of successful ones. `apart` lists the changes to task or reward.
     """
     algorithm, evaluation = row.get("algorithm", "ppo"), row["evaluation"]
     per_seed = evaluation["per_seed"] if evaluation else []
@@ -209,8 +208,8 @@ def kept(row: dict[str, Any]) -> dict[str, Any]:
 def _apart(id: str, algorithm: str, command: str) -> list[str]:
     """Return a list of the changes that a training command makes to the task or the reward.
 
-    Possible changes: a novelty bonus, scaled rewards, "clairvoyant" (the flag `--clairvoyant`), and
-    the fields of the environment that the command sets.
+    The list names a novelty bonus, scaled rewards, the flag `--clairvoyant`, and the environment's
+    fields that the command sets.
     """
     words = shlex.split(command)
     given = words[words.index(FLAG) + 1 :] if FLAG in words else []
@@ -271,9 +270,9 @@ def _row(option: str, title: str, records: list[dict[str, Any]]) -> dict[str, An
 
 
 def _largest(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the run with the most seeds; if several runs have equally many, the longest of them.
+    """Return the run with the most seeds; of several such runs, return the longest.
 
-    Records whose commands differ only in the seed are combined into one run.
+    Records whose commands differ only in the seed are one run.
     """
     groups: dict[str, dict[str, Any]] = {}
     for row in records:
@@ -287,7 +286,10 @@ def _of_any_seed(record: dict[str, Any]) -> str:
 
 
 def _mean_return(records: list[dict[str, Any]], run: dict[str, Any]) -> float | None:
-    """Return the mean return over a run's seeds; None for DAVI and world models, without return."""
+    """Return the mean return over a run's seeds.
+
+    The result is None for DAVI and world models, which have no return.
+    """
     found: list[float] = []
     for row in records:
         if _of_any_seed(row) == _of_any_seed(run):
@@ -313,7 +315,7 @@ def observation(run: dict[str, Any]) -> str:
 
 
 def _on_ray(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield records of the evaluated runs on Ray in which no process was killed."""
+    """Yield a record for each evaluated run on Ray, except runs in which processes were killed."""
     for run in found["faults"]:
         if not run["killing"]:
             yield {

@@ -46,10 +46,9 @@ class Runner(timing.BatchRunner):
 def trips(done: np.ndarray, chunk: int) -> np.ndarray:
     """Return the number of iterations that the loop of reset source `exact` makes in each step.
 
-    `done` has shape [steps, envs]. An iteration generates `chunk` levels, one per lane. Lane i
-    resets those of the environments i, i + chunk, i + 2 chunk, ... that are done, one per
-    iteration. The lane with the most done environments therefore determines the number of
-    iterations.
+    `done` has shape [steps, envs]. One iteration generates a level in each of `chunk` lanes. Lane i
+    serves the environments i, i + chunk, i + 2 chunk, ..., and resets one of its done environments
+    per iteration. So the number of iterations is the largest number of done environments in a lane.
     """
     steps, envs = done.shape
     padded = np.pad(done, ((0, 0), (0, -envs % chunk)))
@@ -59,16 +58,15 @@ def trips(done: np.ndarray, chunk: int) -> np.ndarray:
 def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -> Contestant:
     """Return a batch of this library's environments with the time limit `limit` (0: no limit).
 
-    The environments' step counters start at values spread evenly from 0 to the limit, so that their
-    episodes end in different steps. A step returns a pair (observation, done) in place of the
-    observation.
+    The step counters start at values spread evenly from 0 to the limit, so that the episodes end in
+    different steps. The observation is replaced by the pair (observation, done).
     """
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.default_params.replace(max_steps_in_episode=limit or NEVER)
     batch = contestants.ours(env_id, num_envs, source, params, chunk=chunk)
     clocks = jnp.arange(num_envs, dtype=jnp.int32) % max(limit, 1)
-    # Shuffle the counters. Otherwise many environments that end in the same step would belong to
-    # the same lane (see `trips`), which resets them one after another.
+    # Shuffle the counters. Without shuffling, many environments whose episodes end in the same step
+    # would be in one lane (see `trips`), which resets one environment per iteration.
     clocks = jax.random.permutation(jax.random.key(0), clocks)
 
     def reset(key: Array) -> Any:

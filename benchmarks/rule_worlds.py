@@ -39,7 +39,7 @@ def tasks(key: Array, name: str, num_envs: int) -> Ruleset:
 def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) -> Contestant:
     """Return this library's batch with tasks of task set `name`.
 
-    The batch's state is a pair (state, params); the params contain the tasks.
+    The state of the batch is a pair (state, params), because the params contain the tasks.
     """
     like = jax.eval_shape(lambda key: tasks(key, name, 1), jax.random.key(0))
     sizes = {"num_rules": like.rules.shape[1], "num_tiles": like.init_tiles.shape[1]}
@@ -62,7 +62,7 @@ def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) ->
 def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
     """Return XLand-MiniGrid's batch with tasks of task set `name`.
 
-    The auto-reset of the batch keeps each environment's task.
+    Each environment keeps its task when it is reset.
     """
     xminigrid = importlib.import_module("xminigrid")
     types = importlib.import_module("xminigrid.types")

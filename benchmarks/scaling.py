@@ -92,8 +92,8 @@ def compile_chunk(agent: Learner) -> str:
 def exchanges(text: str, minibatches: int) -> dict[str, Any]:
     """Return the numbers of kernels and of collectives (such as all-reduce) of an update.
 
-    `text` is the HLO of the update. The result also has the number of collectives of one minibatch,
-    which is one iteration of the loop that has `minibatches` iterations.
+    `text` is the HLO of the update. `minibatch` in the result is the number of collectives per
+    minibatch, counted in the loop that has `minibatches` iterations.
     """
     module = hlo.parse(text)
     launched = list(hlo.kernels(module, module.entry))
@@ -208,8 +208,8 @@ def simulated(count: int) -> None:
 def medians(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return one record for each combination of number of devices and number of environments.
 
-    Every round measured each combination once. The record has the median speed over the rounds, and
-    the speeds and times of all rounds.
+    Every round has measured each combination once. The record has the median speed, and the speeds
+    and times of all rounds.
     """
     groups: dict[tuple[int, int], list[dict[str, Any]]] = {}
     for record in records:

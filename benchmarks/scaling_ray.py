@@ -44,8 +44,8 @@ COMMON = (
 )
 PPO = (
     *("--minibatches", "4", "--gae-lambda", "0.95", "--entropy", "0"),
-    # The weight of the value loss is low: values near 100 have large losses, which would dominate
-    # the gradient of the layers that actor and critic share.
+    # The weight of the value loss is small, because values near 100 cause large losses. With a
+    # larger weight these would dominate the gradient of the layers that actor and critic share.
     *("--value-weight", "0.01"),
 )
 APEX = ("--algo", "apex", "--replays", "2", "--warm-up", "2000", "--gradient-steps", "16")
@@ -98,8 +98,8 @@ def wait_for(
 ) -> None:
     """Wait until `ready()` is true; raise `RuntimeError` if the run ends or `seconds` pass first.
 
-    The error message has the run's output: the lines in `printed`, if another thread appends them
-    there, else the content of the process's pipe.
+    The error message contains the output of the run. This output is `printed`, to which another
+    thread may append lines, or, if `printed` is empty, what the pipe of the process contains.
     """
     limit = time.monotonic() + seconds
     while not ready():
@@ -155,7 +155,7 @@ def exchanged(log: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def curve(log: list[dict[str, Any]]) -> list[list[float]]:
-    """Return the learning curve as a list of points; a long log is thinned to 200 to 400 points.
+    """Return the learning curve as a list of points; a long curve is thinned to 200 to 400 points.
 
     A point is [seconds since the first update, environment steps, mean return of recent episodes].
     """
@@ -195,17 +195,14 @@ def running(processes: set[int]) -> list[int]:
 
 
 def is_called(title: str, name: str) -> bool:
-    """Return whether a process title belongs to the Ray actor `name`.
-
-    Such a title begins with `name` or with `name.method`.
-    """
+    """Return whether the title of a process is `name` or `name.method`, as Ray names its actors."""
     return title.split()[:1] != [] and title.split()[0].partition(".")[0] == name
 
 
 def faults(actors: int, killing: bool, seed: int, mode: str = "sync") -> dict[str, Any]:
     """Train for `FAULT_STEPS` steps; return the evaluation, lost actors and leftover processes.
 
-    With `killing`, kill one Ray actor of each name in `KINDS[mode]` during the run.
+    With `killing`, kill an actor of Ray for each name in `KINDS[mode]`, one after another.
     """
     events, started, begun = [], set(), time.monotonic()
     with tempfile.TemporaryDirectory() as folder:

@@ -27,8 +27,8 @@ def measure(
 ) -> dict[str, Any]:
     """Search random levels; return how many were solved, node counts and nodes per second.
 
-    The numbers of nodes and of expanded nodes are totals of all levels. The speed is the median of
-    the repeats.
+    Numbers of nodes and of expanded nodes are summed over the levels. The speed is the total number
+    of nodes divided by the median time of the repeats.
     """
     puzzle = jaxenvs.make(env_id)
     keys = jax.random.split(jax.random.key(seed), levels)

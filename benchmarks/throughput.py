@@ -102,8 +102,8 @@ def _measure(
 ) -> Iterator[list[dict[str, Any]]]:
     """Measure each group of contestants in turns; yield the group's records.
 
-    A group consists of all contestants for one id and batch size. Contestants that are not
-    available are appended to `missing`.
+    A group has all contestants for one id and batch size. Contestants that are not available are
+    not measured, but appended to `missing` with the reason.
     """
     for env_id, num_envs in itertools.product(args.ids, args.batches):
         runners = []
@@ -126,10 +126,10 @@ def _measure(
 def _builders(
     args: argparse.Namespace, env_id: str, num_envs: int
 ) -> Iterator[tuple[str, Callable[[], Runner]]]:
-    """Yield, for each contestant, its name and a function that builds its runner.
+    """Yield the name of each contestant and a function that builds its runner.
 
-    A contestant is a batch of environments to measure. The function compiles and warms up the
-    batch, and returns the runner that times it.
+    A contestant is a batch of environments to measure. The function compiles the batch, warms it
+    up, and returns a runner, which times it.
     """
     for obs, source in itertools.product(args.obs, args.reset_source):
         asked = (env_id, num_envs, source, obs, args.params, args.seconds)

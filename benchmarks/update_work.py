@@ -36,8 +36,8 @@ def measure(id: str, preset: str | None = "gpu", **changed: Any) -> dict[str, An
     `changed` overrides settings of the preset.
     """
     env = jaxenvs.make(id)
-    # The reset source that is the default on a GPU, see `usual_source` in `jaxenvs.core.vector`.
-    # None stands for the environment's default.
+    # Reset source that is the default on a GPU, as in `usual_source` of `jaxenvs.core.vector`; None
+    # keeps the environment's default.
     source = "stock" if env.reset_source == "exact" else None
     tuned = {"reset_source": source, **presets.preset(id, preset).settings, "chunk": 1, **changed}
     settings = ppo.Settings(**tuned)

@@ -23,24 +23,24 @@ os.environ["JAXENVS_CACHE"] = "off"  # commands in tests must not write to the h
 import jax
 import pytest
 
-# Shapes are checked only if beartype is installed. It may be missing where an installed wheel is
-# tested; the header of the test run then says that shapes are not checked.
+# Check shapes only if beartype is installed. It may be missing when an installed wheel is tested.
+# The header of the test run says whether shapes are checked.
 SHAPES_CHECKED = importlib.util.find_spec("beartype") is not None
 if SHAPES_CHECKED:
     import jaxtyping
     from beartype import BeartypeConf, beartype
 
-    # Make beartype accept an int where a float is annotated (PEP 484). jaxtyping's import hook
-    # takes the name "module.function" of a type checker, so put this checker into a new module.
+    # Type checker that accepts an int where a float is annotated (PEP 484). jaxtyping's import hook
+    # needs a checker's name, "module.function", so create a module for this checker.
     checker = types.ModuleType("checker_of_types")
     checker.check = beartype(conf=BeartypeConf(is_pep484_tower=True))  # type: ignore[attr-defined]
     sys.modules[checker.__name__] = checker
     jaxtyped = jaxtyping.jaxtyped
 
     def at_first_call(decorate: Callable[[Any], Any], function: Any) -> Any:
-        """Return a function that calls `function`, which it decorates at the first call.
+        """Return a function that decorates `function` at the first call, and then calls the result.
 
-        Decorating every function would take long, and most functions are never called.
+        Decorating all functions at once would take long, and most of them are never called.
         """
         decorated = functools.cache(lambda: decorate(function))
 
@@ -53,10 +53,10 @@ if SHAPES_CHECKED:
         return call
 
     def outermost(*args: Any, **options: Any) -> Callable[[Any], Any]:
-        """Apply jaxtyping's `jaxtyped` at a function's first call.
+        """Apply jaxtyping's `jaxtyped` to a function, when the function is first called.
 
-        Nested functions stay unchecked, because they would be decorated anew in each call of the
-        outer function.
+        Functions inside functions stay unchecked: each call of the outer function would decorate
+        them again.
         """
         decorate = jaxtyped(*args, **options)
 
@@ -82,8 +82,8 @@ from jaxenvs import testing  # noqa: E402
 MOST_MAPS = 45_000
 # Number of tests between two counts of the mappings; one test adds at most a thousand.
 TESTS_BETWEEN = 10
-# Thresholds of Python's garbage collector. With the default thresholds, the collector would often
-# scan everything that JAX has traced, which takes a tenth of the tests' time.
+# Thresholds of Python's garbage collector. With the default thresholds, a tenth of the tests' time
+# is spent on scans of everything that JAX has traced.
 GARBAGE = (100_000, 20, 50)
 TESTS_DONE = pytest.StashKey[Iterator[int]]()
 # The slowest test files, sorted by core-seconds. Their tests start first, so that all workers
@@ -162,7 +162,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put tests that share compiled programs into one group, and sort the slowest files first.
 
-    With `--dist loadgroup`, xdist runs all tests of a group in one worker.
+    With the option `--dist loadgroup`, one worker of xdist runs all tests of a group.
     """
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
@@ -170,12 +170,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _group(item: pytest.Item) -> str:
-    """Return the name of a test's group.
+    """Return the name of a test's group; one worker runs all tests of a group.
 
-    If a test uses the fixture `compiled` with an id, the group is the module of the id's
-    environment class. So one worker compiles an id once for its contract, golden trace and
-    pictures. The group of any other test is the variable `GROUP` of its file or, without this
-    variable, the file. Files that share compiled programs have the same `GROUP`.
+    For a test that uses the fixture `compiled` with an id, the group is the module of the id's
+    environment class. The worker then compiles the id only once for the tests of contract, golden
+    trace and pictures. For any other test, the group is the variable `GROUP` of the test's file, by
+    default the file itself. Files that share compiled programs have the same `GROUP`.
     """
     params = item.callspec.params if hasattr(item, "callspec") else {}
     if "compiled" in getattr(item, "fixturenames", ()) and "id" in params:

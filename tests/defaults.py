@@ -1,8 +1,8 @@
 """Environment ids on which tests run by default, and those that the marker `full` adds.
 
-Compilation takes most of the tests' time, so tests that compile run by default on a few ids that
-differ in game engine or kind. This module needs only jaxenvs and pytest, because the contract test
-also uses it to test an installed wheel.
+Most of the tests' time is compilation. So tests that compile run by default on a few ids, which
+differ in game engine or kind. This module imports only jaxenvs and pytest, because it is also used
+to test an installed wheel.
 """
 
 from collections.abc import Collection, Iterable
@@ -47,7 +47,7 @@ DIFFERENTIAL = (
     "Grid-RedBlueDoors-6x6-v0",  # doors that must be opened in order
 )
 # Ids whose golden traces are checked only with `full`, because other ids have the same kinds of
-# levels and instructions. The traces of ids in `COMPARED` are not checked by default either.
+# levels and instructions. By default, the ids in `COMPARED` are not checked either.
 GOLDEN_FULL = (
     "BabyAI-ActionObjDoor-v0",
     "BabyAI-BlockedUnlockPickup-v0",
@@ -122,8 +122,8 @@ COSTLY_FULL = (
     "Puzzle-SlidingTile-3x3-v0",
     "Puzzle-TopSpin-10-v0",
 )
-# Ids for checks that compile further programs, and for eager calls. Craft is left out, because it
-# alone would take as long as all other ids together.
+# Ids without Craft, for eager calls and for checks that compile further programs. Craft would take
+# as long as all others together.
 NOT_CRAFT = [id for id in CONTRACT if not id.startswith("Craft-")]
 EAGER = [id for id in FAMILIES.values() if not id.startswith("Craft-")]
 # Ids for rollouts in a process where JAX has 64-bit types enabled: one with floats, one grid.
@@ -171,10 +171,10 @@ LEVELS = (
 
 
 def params(default: Collection[str], full: Collection[str], of: Iterable[str] = IDS) -> list[Any]:
-    """Return pytest parameters for the ids `of`.
+    """Return pytest parameters for the ids `of`, with markers.
 
-    Ids in `default` run by default. Other ids in `full` get the marker `full`, and the remaining
-    ids the marker `slow`.
+    Ids in `default` have no marker, other ids in `full` the marker `full`, and all others the
+    marker `slow`.
     """
 
     def marks(id: str) -> list[pytest.MarkDecorator]:

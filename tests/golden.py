@@ -28,8 +28,8 @@ from jaxenvs.core.spaces import Discrete
 
 FILE = Path(__file__).with_name("golden.json")
 SEEDS, STEPS = 3, 256
-# Number of steps to compare for environments with chaotic motion, in which a difference in the last
-# bit of a float soon changes the trajectory.
+# Number of compared steps in environments with chaotic motion. There a difference in the last bit
+# of a float soon changes the whole trajectory.
 SAME = {Acrobot: 32, Pendulum: 64}
 # weight of each step's reward in the sum that is compared
 WEIGHTS = np.random.default_rng(0).uniform(0.5, 1.0, STEPS)
@@ -37,9 +37,9 @@ TRACES = json.loads(FILE.read_text())
 
 
 def fixed_actions(env, seed):
-    """Return actions that depend only on seed and step number.
+    """Return actions that depend only on the seed and the number of the step.
 
-    The actions do not depend on samplers of random actions, which may change.
+    Actions drawn by `sample` would change if its implementation changed.
     """
     words = np.arange(STEPS, dtype=np.uint32) * np.uint32(2654435761) + np.uint32(seed * 97)
     space, words = env.action_space, words >> np.uint32(13)

@@ -16,14 +16,14 @@ from imports import ROOT, Import, all_imports, all_named, sources
 from test_packaging import BUILT_ON, WORLDS
 
 PAGE = ROOT / "CONTRIBUTING.md"
-# Families that use other families or are used by them. All other families share one node, so that a
-# new family that imports only `jaxenvs.core` does not change the diagram.
+# Families that use another family, or that another family uses. All remaining families share one
+# node, so that a new family that imports only `jaxenvs.core` does not change the diagram.
 LINKED = {*BUILT_ON, *(used for families in BUILT_ON.values() for used in families)} & WORLDS
 BEGIN, END = "<!-- imports: python tests/import_diagram.py --write -->", "<!-- end of imports -->"
 
 
 def packages() -> dict[str, str]:
-    """Return the node of the diagram to which each module belongs, by the module's name."""
+    """Return module name -> node of the diagram, for all modules of the distribution."""
     return {name.removesuffix(".__init__"): node_of(name, path) for name, path in sources()}
 
 
@@ -60,7 +60,10 @@ def graph(imports: list[Import]) -> dict[str, set[str]]:
 
 
 def reached(found: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Return the nodes that each node reaches through arrows; raise `CycleError` for a cycle."""
+    """Return the nodes that each node reaches through one or more arrows.
+
+    Raises `CycleError` if the graph has a cycle.
+    """
     reach: dict[str, set[str]] = {}
     for node in graphlib.TopologicalSorter(found).static_order():
         reach[node] = found[node].union(*(reach[each] for each in found[node]))
@@ -68,7 +71,10 @@ def reached(found: dict[str, set[str]]) -> dict[str, set[str]]:
 
 
 def reduced(found: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Return the graph without arrows that other arrows imply; raise `CycleError` for a cycle."""
+    """Return the graph without the arrows from A to B for which B is reached through other arrows.
+
+    Raises `CycleError` if the graph has a cycle.
+    """
     reach = reached(found)
     return {
         node: {each for each in direct if not any(each in reach[other] for other in direct)}

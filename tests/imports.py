@@ -40,11 +40,11 @@ def imports_of(module: str, tree: ast.Module) -> Iterator[Import]:
 
 
 def named_in(module: str, tree: ast.Module) -> Iterator[Import]:
-    """Yield the modules of this distribution that a module names in strings, to import them later.
+    """Yield an `Import` for each string in which a module names a module of this distribution.
 
-    A string may contain a full name ("jaxenvs.render.play") or a relative name ("..run.loop"). A
-    relative name is resolved from the module's package and from `jaxenvs.baselines`. Names that are
-    built at run time, for example by an f-string, are not found.
+    Such names are imported later. A string may be a full name ("jaxenvs.render.play") or a relative
+    name ("..run.loop"), which is resolved from the module's package or from `jaxenvs.baselines`.
+    Names that are built at run time, for example by an f-string, are not found.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -60,8 +60,8 @@ def _full_names(module: str, name: str) -> list[str]:
         return []
     if level := len(name) - len(rest):
         return [".".join([*module.split(".")[:-level], rest]), f"jaxenvs.baselines.{rest}"]
-    # The string "jaxenvs.baselines" does not count: it is the package from which relative names are
-    # resolved.
+    # Ignore the string "jaxenvs.baselines". It does not name a module to import, but the package
+    # from which relative names are resolved.
     return [name] if name.startswith("jaxenvs.") and name != "jaxenvs.baselines" else []
 
 
@@ -90,7 +90,7 @@ class WithoutTypeOnly(ast.NodeTransformer):
 
 
 def all_imports(types: bool = True) -> list[Import]:
-    """Return all import statements; with `types`, also those for type checkers only."""
+    """Return all imports of this distribution; `types` includes those for type checkers only."""
     parsed = ((module, ast.parse(path.read_text())) for module, path in sources())
     if not types:
         parsed = ((module, WithoutTypeOnly().visit(tree)) for module, tree in parsed)

@@ -1,7 +1,7 @@
 """Environments with compiled functions, shared by all tests of a process.
 
-This code is not in a `conftest.py`, because several folders have one, and tests cannot import a
-certain one of them by name.
+This code is not in `conftest.py`: several folders have a file of this name, so a test could not
+choose from which of them to import.
 """
 
 import functools

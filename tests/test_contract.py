@@ -20,8 +20,8 @@ import jaxenvs
 from jaxenvs import testing
 from jaxenvs.core.env import Env
 
-# Groups of ids for the test with 64-bit types enabled: two ids, an id of each family, and (with the
-# marker `slow`) all ids in eight groups, which workers run in parallel.
+# Groups of ids for the test with 64-bit types enabled: two ids by default, one id of each family
+# with `full`, and all ids with `slow`, in eight groups that run in parallel.
 X64 = [
     pytest.param(defaults.X64, id="two"),
     pytest.param([*FAMILIES.values()], id="families", marks=[pytest.mark.family, pytest.mark.full]),
@@ -69,10 +69,11 @@ def digest(subject):
 @pytest.mark.full
 @pytest.mark.parametrize("ids", X64)
 def test_results_are_the_same_with_x64_on(ids):
-    """Compare two processes, because x64 must be enabled before anything is traced.
+    """A process with JAX's 64-bit types enabled gives the same results as a process without them.
 
-    Both processes compile without the tests' XLA flags. These flags disable passes of XLA, and with
-    them x64 changes the last bit of a reward of MiniGrid.
+    They must be enabled before anything is traced, so two processes are needed. Both run without
+    the tests' XLA flags: these disable passes of XLA, and then the last bit of a MiniGrid reward
+    would differ.
     """
     assert _digests(ids, x64=True) == _digests(ids, x64=False)
 

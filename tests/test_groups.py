@@ -7,13 +7,16 @@ import pytest
 
 
 def test_xdist_knows_the_group_of_a_test(request: pytest.FixtureRequest):
-    """If xdist distributes by groups (`make test`), it appends the group to the test's name."""
+    """xdist appends the group to a test's name if it distributes tests by group (`make test`)."""
     divided = getattr(request.config.option, "loadgroup", False)
     assert request.node.nodeid.endswith("@tests/test_groups.py") == divided
 
 
 def test_no_module_imports_a_conftest():
-    """Several folders have a `conftest.py`; `import conftest` gets the one that was loaded last."""
+    """No test imports `conftest`, because several folders have one.
+
+    The import would return the `conftest` that was loaded last.
+    """
     imported = re.compile(r"^\s*(from|import) conftest\b", re.MULTILINE)
     paths = Path(__file__).parent.rglob("*.py")
     assert not [path.name for path in paths if imported.search(path.read_text("utf-8"))]

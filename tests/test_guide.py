@@ -29,8 +29,8 @@ from jaxenvs.render.session import Session
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 SMALL, LARGE = "Mine-Berries-5x5-v0", "Mine-Berries-8x8-v0"
-# Options that the test adds to commands of the guide. They shorten the command, or give the keys
-# that a user would press in a window.
+# Options that the test adds to the guide's commands, to shorten them or to press keys that a user
+# would press in a window.
 SHORTER = {
     "check": "--steps 2000",
     "train": "--total-steps 2048 --num-envs 8 --hidden 8 --eval-episodes 8",
@@ -55,7 +55,7 @@ def installed(tmp_path_factory):
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
     points = [f"[{g}]\n" + "".join(f"{k} = {v}\n" for k, v in p.items()) for g, p in groups.items()]
     (info / "entry_points.txt").write_text("\n".join(points))
-    # Load all other ids first, because the patch below copies the registry's tables.
+    # Load all other ids before the patch below copies the registry's tables.
     registry.list()
     with pytest.MonkeyPatch.context() as patch:
         for table in ("_specs", "_aliases"):

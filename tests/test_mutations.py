@@ -1,13 +1,12 @@
-"""Test that the faults of `mutations.py` can still be made; the script itself takes minutes."""
+"""Test that `mutations.py` can still make its faults; running the script itself takes minutes."""
 
 from mutations import MUTATIONS, ROOT
 
 
 def test_every_mutation_still_applies():
-    """Each mutation still finds the text that it replaces.
+    """The text that a mutation replaces occurs exactly once in its file, and its test files exist.
 
-    A change of the code can require a change of a mutation; otherwise the script of mutations
-    stops.
+    If a change of the code breaks this, change the mutation too; otherwise the script would stop.
     """
     for name, mutation in MUTATIONS.items():
         assert (ROOT / mutation.file).read_text().count(mutation.old) == 1, name

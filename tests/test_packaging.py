@@ -33,8 +33,8 @@ BUILT_ON = {
 }
 TABLE = "jaxenvs.commands.table"  # module that names the modules of all commands
 LIBRARY = {"core", "demos", "levels", *WORLDS, "search", "adapters", "testing"}
-# Unit of the package -> the other units that it may import. A module that is in none of the named
-# units belongs to the unit "".
+# Unit of the package -> other units that it may import. A unit is a folder; modules outside the
+# named folders form the unit "".
 ARROWS = {
     "core": set(),
     "demos": {"core"},
@@ -49,16 +49,15 @@ ARROWS = {
     **{folder: {"", "commands", *LIBRARY, *OUTSIDE} for folder in OUTSIDE},
 }
 
-# An import (module, unit) that is allowed in addition to `ARROWS`. Type checkers need it in
-# `jaxenvs/__init__.py`; at run time `jaxenvs.render` is imported only at its first use (see
-# tests/import_check.py).
+# Import (module, unit) that is allowed in addition to `ARROWS`. Only type checkers execute it: at
+# run time `jaxenvs.render` is imported when it is first used (see tests/import_check.py).
 TYPES_OF_THE_FACE = ("jaxenvs.__init__", "render")
 
 
 def unit(module: str) -> str:
-    """Return the unit of a module, for `ARROWS`.
+    """Return the unit of a module, a key of `ARROWS`.
 
-    It is `core` for `jaxenvs.core.env`, and "" for `jaxenvs` itself and its single modules.
+    The unit of `jaxenvs.core.env` is `core`. The unit of `jaxenvs` and its single modules is "".
     """
     name = module.split(".")[1:2]
     return name[0] if name and name[0] in ARROWS else ""
@@ -159,8 +158,8 @@ ABOUT = {
 def named_families(module: str, code: str) -> list[str]:
     """Return the imports and class tests by which a module depends on a family of environments.
 
-    The result is empty for modules that may depend on families: `jaxenvs` itself and modules inside
-    the families.
+    The result is empty for `jaxenvs` itself and for modules of a family, which may depend on
+    families.
     """
     if module == "jaxenvs.__init__" or module.split(".")[1] in WORLDS:
         return []
@@ -194,9 +193,9 @@ def environments() -> frozenset[str]:
 
 
 def test_no_code_outside_a_family_tests_for_its_classes():
-    """Code outside a family asks for an environment's properties, such as `facts`, not its class.
+    """Code outside a family uses an environment's properties, such as `facts`, not its class.
 
-    This way third-party environments work as well as the built-in ones.
+    So the code also works with third-party environments.
     """
     found = [
         line for module, path in sources() for line in named_families(module, path.read_text())
@@ -225,9 +224,10 @@ def test_the_base_of_all_puzzles_may_be_asked_for():
 
 
 def test_only_the_command_names_the_outside_folders_in_a_string():
-    """Only `TABLE` and the folders `OUTSIDE` themselves may name a module of `OUTSIDE` in a string.
+    """Only `TABLE` and the folders `OUTSIDE` name a module of `OUTSIDE` in a string.
 
-    Such a string could be imported through `importlib`, unseen by the test of import statements.
+    With such a string a module could be imported through `importlib`, which the test of import
+    statements does not see.
     """
     pattern = re.compile(rf"jaxenvs\.({'|'.join(OUTSIDE)})(\.\w+)*(:\w+)?")
     for module, path in sources():
@@ -267,9 +267,9 @@ print(time.process_time() - before)
 
 @pytest.mark.full
 def test_an_import_costs_less_than_a_tenth_of_a_second_beyond_jax(tmp_path: Path):
-    """Measure the CPU time of an import, the best of three, with cached bytecode.
+    """The fastest of three imports, with cached bytecode, takes less than 0.1 s beyond jax.
 
-    Other work on the machine hardly affects CPU time.
+    The test measures CPU time, on which other work on the machine has little effect.
     """
     command = [sys.executable, "-c", COST, str(tmp_path)]
     costs = [subprocess.check_output(command, timeout=300).split() for _ in range(3)]
@@ -283,7 +283,7 @@ RISKY_CALLS = {"eval", "exec", "compile", "np.load", "numpy.load", "jnp.load", "
 
 
 def test_nothing_here_unpickles_unpacks_or_evaluates():
-    """No code may read pickles, object arrays or archives, or evaluate text: these can run code."""
+    """No code reads pickles, object arrays or archives, or evaluates text: these could run code."""
     found = [(module, risk) for module, path in sources() for risk in risks(path.read_text())]
     assert not found
 
@@ -345,7 +345,10 @@ def test_a_checkout_links_each_folder_into_the_package(folder: str):
 
 
 def test_modules_beside_the_package_import_the_rest_of_it_by_its_full_name():
-    """Relative imports would fail in an editor: in `render/play.py`, `..` is not `jaxenvs`."""
+    """Modules of `OUTSIDE` import other folders by their full names.
+
+    A relative import would fail in an editor: in `render/play.py`, `..` is not `jaxenvs`.
+    """
     for module, path in sources():
         # Number of folders above the module inside the package.
         depth = len(path.relative_to(ROOT).parts) - 1
@@ -402,9 +405,9 @@ def test_the_lowest_set_is_the_lower_bounds():
 
 
 def test_only_one_package_writes_the_pygame_folder():
-    """craftax must be installed without its dependencies.
+    """craftax is installed without its dependencies, because one of them is `pygame`.
 
-    One of them is `pygame`. This library requires `pygame-ce`, which writes the same folder.
+    `pygame` writes the same folder as `pygame-ce`, which this library requires.
     """
     lines = (ROOT / ".ci" / "peers.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if line[0] != "#")

@@ -18,7 +18,7 @@ import jaxenvs
 from jaxenvs import testing
 from jaxenvs.testing import fuzzing
 
-# Number of environments and of steps in a play, and number of plays for each id.
+# Number of environments in a play, number of steps in a play, and number of plays for each id.
 ROWS, LENGTH, EXAMPLES = 128, 32, 62
 
 

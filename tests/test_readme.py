@@ -41,9 +41,9 @@ def test_its_commands_exist_and_the_page_of_commands_has_all():
 
 
 def test_its_figures_are_those_of_the_tables():
-    """The figures of README.md must occur in docs/performance.md.
+    """Each figure of README.md occurs in a table of docs/performance.md.
 
-    The tables of that page are written from the JSON of the measurements.
+    These tables are written from the JSON of the measurements.
     """
     figures = README.partition("## Three figures")[2].partition("\n## ")[0]
     told = re.findall(r"(\d+(?:\.\d+)? [Mk])\b", figures) + re.findall(r"(\d+) times", figures)
@@ -54,7 +54,7 @@ def test_its_figures_are_those_of_the_tables():
 
 
 def test_the_number_of_ids():
-    """README.md states a lower bound on the number of ids, which new ids do not change."""
+    """There are more ids than README.md says; it states only a lower bound."""
     (bound,) = re.findall(r"more than (\d+) ids", README)
     assert int(bound) < len(jaxenvs.registry.list())
 

@@ -179,7 +179,8 @@ FORM = re.compile(
 def test_the_pages_of_learners_have_the_same_form(name, pages):
     """The page of each learner has the parts of `FORM`.
 
-    If a new learner has no page yet, the docstring of its module serves as its page.
+    A learner without a page passes if the docstring of its module, which is shown instead, contains
+    its command.
     """
     path = DOCS / "learners" / f"{name}.md"
     if not path.exists():
@@ -237,7 +238,7 @@ SOURCES = [*ROOT.glob("*.md"), *(path for name in FOLDERS for path in (ROOT / na
 
 
 def headless(text: str) -> list[str]:
-    """Return the heading lines of the tables in which a column has no name."""
+    """Return the heading line of each table that has a column without a name."""
     return [head for head in HEAD.findall(text) if not all(map(str.strip, head[1:-1].split("|")))]
 
 

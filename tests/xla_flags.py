@@ -1,13 +1,15 @@
 """Print the flags with which XLA compiles for `make test`.
 
-Tests compile much and compute little, so the flags shorten compilation. LLVM optimises nothing,
-fusions are not compiled through MLIR, and programs are not split into threads, because the test
-workers already use all cores. XLA also skips passes that only simplify or verify a program, which
-saves a fifth of the remaining time. Two of these passes stay on. The elimination of common
-subexpressions saves a third of the compilation of large programs, because the time of later passes
-grows faster than the program. Without the algebraic simplifier, means of softmaxes over a batch are
-wrong for many shapes (jax 0.10.2 on CPUs). XLA ends a process that sets an unknown flag, and flags
-change between releases. Flags that the installed release does not know are therefore left out.
+Tests compile much and compute little, so the flags shorten compilation. LLVM optimises nothing, and
+fusions are not compiled through MLIR. Programs are not split into threads, because the test workers
+already use all cores. Passes of XLA that only simplify or verify a program are skipped, which saves
+a fifth of the remaining time. Two such passes are kept. The elimination of common subexpressions
+saves a third of the compilation of large programs, because the time of later passes grows faster
+than the program. The algebraic simplifier is needed for correct results: without it, means of
+softmaxes over a batch are wrong for many shapes (jax 0.10.2 on CPUs).
+
+XLA ends a process that sets an unknown flag, and the set of flags changes between releases. So
+flags that the installed release does not know are left out.
 """
 
 import os
@@ -36,7 +38,7 @@ QUICK = (
 
 
 def accepted(*flags: str) -> bool:
-    """Return whether JAX starts in a process in which these XLA flags are set."""
+    """Return whether JAX starts in a new process with these XLA flags."""
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": " ".join(flags)}
     command = [sys.executable, "-c", "import jax; jax.devices()"]
     done = subprocess.run(command, env=environment, capture_output=True, check=False)

@@ -39,7 +39,7 @@ START, END = 240.0, 15.0
 # Estimated and maximum minutes of a job in a tiny run, a quick test of the jobs.
 TINY = (0.5, 4.0)
 LEFT = "left"  # state of a job that was not started
-# By default, the number of jobs that run at once is one per `CORES` CPU cores, at most `AT_ONCE`.
+# Default of --jobs: one job at once per `CORES` CPU cores, but at most `AT_ONCE` jobs.
 AT_ONCE, CORES = 4, 4
 
 
@@ -114,9 +114,9 @@ def listed() -> str:
 
 
 def _about_device(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the device and the package versions, as a separate process reports them.
+    """Return the device and the package versions; a separate process finds them out.
 
-    If this process asked JAX for the device, JAX would hold the device while the jobs run.
+    If this process initialised JAX, it would occupy the device while the jobs run.
     """
     command = processes.child("--about", "--commit", args.commit)
     done = subprocess.run(command, capture_output=True, text=True, timeout=START, check=False)
@@ -146,9 +146,10 @@ def tasks(args: argparse.Namespace, about: dict[str, Any]) -> list[Task]:
 
 
 def _before(job: Job, file: Path, tiny: bool, code: str) -> dict[str, Any] | None:
-    """Return the most complete earlier result of a job, from --out or the repository, or None.
+    """Return the most complete earlier result of a job, or None if there is none.
 
-    A result that other code measured counts only if the job resumes such results (`Job.goes_on`).
+    Earlier results are in --out and in the repository. A result that was measured with other code
+    is ignored, unless the job resumes such results (`Job.goes_on`).
     """
     fitting = []
     for path in (file, results.BROUGHT_HOME / file.name):
@@ -174,9 +175,9 @@ class Run:
         return [*self._several(together, self.args.jobs), *self._several(apart, 1)]
 
     def _several(self, tasks: Sequence[Task], count: int) -> list[str]:
-        """Run jobs in the given order, `count` at once, and return their states.
+        """Run `count` jobs at once, in the given order, and return their states.
 
-        An error or Ctrl-C stops all of them.
+        An error in one job, or Ctrl-C, stops all jobs.
         """
         with ThreadPoolExecutor(count) as pool:
             try:
@@ -192,8 +193,8 @@ class Run:
         try:
             return self._one(task)
         except BaseException:
-            # Set `stop` in this worker thread. If only the main thread set `stop`, this thread
-            # could start the next job before the main thread sees the error.
+            # Set `stop` here, in the worker thread. If only the main thread set `stop`, this worker
+            # could start its next job before the main thread has noticed the error.
             self.stop.set()
             raise
 
@@ -226,7 +227,7 @@ class Run:
         return state
 
     def too_many(self, task: Task) -> bool:
-        """Return whether the running jobs and `task` would exceed the limit `--files` on files."""
+        """Return whether --out would have more files than `--files` allows if `task` also ran."""
         most = self.args.files or (None if self.args.tiny else FILES)
         if most is None:
             return False
@@ -260,9 +261,9 @@ def run_apart(
 
 
 def _settle(task: Task, header: dict[str, Any], output: list[str], trouble: str) -> tuple[str, int]:
-    """Complete a job's result file if its process failed or was killed.
+    """Return a job's state and its number of records, after its process has ended.
 
-    Return the job's state and its number of records.
+    If the process failed or was killed, first write its state and error message to the result file.
     """
     found = results.load(task.file)
     fresh = found if found and found.get("date") == header["date"] else None

@@ -25,7 +25,7 @@ NAME = re.compile(r"(weights|learner|stock)(\.\w+)+")  # pattern of valid array 
 def pack(run: Run, file: Path) -> int:
     """Write the newest checkpoint of a run to `file`; return its update number.
 
-    If the run has no checkpoint, nothing is written and the result is 0.
+    Return 0 and write nothing if the run has no checkpoint.
 
     Raises `OSError` if the file cannot be written.
     """

@@ -18,22 +18,22 @@ MOST_WORKERS = 12
 
 
 class Keeper:
-    """Pytest plugin: deselect recorded tests, record the outcomes of all others, stop in time."""
+    """Pytest plugin: skip tests that have a record, record all others, and stop when time is up."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
         self.cut = False
 
     def pytest_collection_modifyitems(self, config: Any, items: list[Any]) -> None:
-        """Deselect tests that an earlier run has recorded.
+        """Deselect the tests that already have a record from an earlier run.
 
-        In a tiny run, which only checks that the job works, keep at most three of the other tests.
+        A tiny run only checks that the job works, so it keeps at most three of the remaining tests.
         """
         rest = [item for item in items if not self.work.has(test=item.nodeid)]
         items[:] = rest[:3] if self.work.tiny else rest
 
     def pytest_runtest_logreport(self, report: Any) -> None:
-        """Record the outcome of a test, or of its setup if that failed; stop if no time is left."""
+        """Record the outcome of a test, or of its failed setup; stop the session if time is up."""
         import pytest
 
         if report.when == "call" or (report.when == "setup" and report.outcome != "passed"):
@@ -48,8 +48,7 @@ class Keeper:
 def run(work: Work) -> None:
     """Run the tests marked `gpu`, which compare results of the GPU with results of the CPU.
 
-    The tests are divided among several processes if pytest-xdist is installed and there are enough
-    CPU cores, see `_divided`.
+    If pytest-xdist is installed and there are enough CPU cores, several processes share the tests.
     """
     import pytest
 
@@ -75,8 +74,8 @@ def _divided(work: Work) -> list[str]:
     count = workers()
     if work.tiny or count < 2 or absent(["xdist"]):
         return []
-    # Options that deselect the tests with a record. The plugin `Keeper` cannot do this here,
-    # because xdist's worker processes do not load it.
+    # Deselect the tests that have a record. pytest needs options for this, because xdist's worker
+    # processes do not load the plugin `Keeper`.
     done = [f"--deselect={record['test']}" for record in work.records]
     # Disable pytest-benchmark: it warns about xdist, and pytest treats warnings as errors.
     return ["-n", str(count), "--dist", "worksteal", "-p", "no:benchmark", *done]

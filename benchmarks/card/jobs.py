@@ -36,15 +36,15 @@ class Job(NamedTuple):
     files: int = 1  # number of files that the job writes
     # Whether the job also resumes results that were measured with other code.
     goes_on: bool = False
-    # Whether the job runs after all others. Such a job measures no times, so it does not take the
-    # device lock. It must not run beside other jobs, because it would disturb their timing.
+    # Whether the job runs after all others, one at a time. Such a job measures no times and takes
+    # no device lock. Beside other jobs it would disturb their timing.
     alone: bool = False
 
 
 TRAINS = ("chex", "flax", "optax", "orbax.checkpoint", "tyro", "rich", "matplotlib")
 SLICES: dict[str, Any] = {"needs": TRAINS, "files": 2, "goes_on": True}
-# Options of jobs that use JAX and PyTorch. JAX must not preallocate most of the GPU's memory at its
-# start, because PyTorch needs memory too.
+# Options of jobs that use JAX and PyTorch. By default JAX preallocates most of the GPU's memory,
+# which would leave too little for PyTorch.
 SHARED: dict[str, Any] = {
     "needs": ("torch", "gymnasium"),
     "environment": MappingProxyType({"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}),

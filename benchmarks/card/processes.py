@@ -35,7 +35,7 @@ class StoppedError(Exception):
 class Limits(NamedTuple):
     """Time limits of a job in seconds.
 
-    `seconds` does not count waits for the device; `most` limits the total time.
+    `seconds` limits the time without waits for the device, `most` the time with these waits.
     """
 
     seconds: float
@@ -52,7 +52,7 @@ class Order(NamedTuple):
     limits: Limits
 
     def as_json(self) -> str:
-        """Return the input as JSON, without the job's name, which the option `--job` passes."""
+        """Return the input as JSON, except the job's name, which the option `--job` passes."""
         seconds, most = (limit - MARGIN for limit in self.limits)
         paths = {"file": str(self.file), "scratch": str(self.scratch)}
         return json.dumps({**paths, "header": self.header, "seconds": seconds, "most": most})
@@ -68,10 +68,10 @@ def environment(
 ) -> dict[str, str]:
     """Return the environment variables of a job's process.
 
-    On a GPU, the job's own variables `asked` are added. The job's XLA flags, by default those of
-    `gpu_flags`, are appended to the XLA flags of this process. On a CPU, `asked` has no effect, and
-    tiny runs get the flags `QUICK`. Processes that share a GPU (`shared`) do not preallocate its
-    memory.
+    All variables of this process are passed on. On a GPU, the job's own variables `asked` are
+    added; the XLA flags in `asked` or, without them, those of `gpu_flags` are appended to
+    `XLA_FLAGS`. On a CPU, `asked` is ignored, and tiny runs append the flags `QUICK`. If jobs share
+    a GPU (`shared`), JAX does not preallocate the GPU's memory.
     """
     on_gpu = header["platform"] == "gpu"
     extra = {"XLA_FLAGS": " ".join(map(str, gpu_flags.known()))} | dict(asked) if on_gpu else {}
@@ -89,8 +89,8 @@ def environment(
 def run(order: Order, variables: dict[str, str], stop: threading.Event) -> tuple[list[str], str]:
     """Run a job in a separate process and echo its output.
 
-    Return the last output lines and an error message, which is empty if the job wrote its own
-    result. Raises `StoppedError` when `stop` is set.
+    Return the last output lines, and an error message that is empty if the process succeeded.
+    Raises `StoppedError` when `stop` is set.
     """
     process = subprocess.Popen(
         child("--job", order.job),
@@ -106,8 +106,8 @@ def run(order: Order, variables: dict[str, str], stop: threading.Event) -> tuple
     reader = threading.Thread(target=_echo, args=(order.job, process, output), daemon=True)
     with _killed(process, reader):
         reader.start()
-        # If the process has already ended, this raises BrokenPipeError. The output shows the
-        # reason.
+        # Writing raises BrokenPipeError if the process has already ended. Ignore this error: the
+        # output of the process shows why it ended.
         with contextlib.suppress(BrokenPipeError):
             assert process.stdin is not None
             process.stdin.write(order.as_json())
@@ -189,7 +189,7 @@ def state_after(job: Job, todo: results.Work) -> str:
 
 
 def _watch(todo: results.Work, parent: int) -> None:
-    """End this process at its time limit, or when its parent has ended, to release the device."""
+    """End this process when its time is up or its parent has ended, so that the device is free."""
     while todo.left() > -MARGIN:
         if os.getppid() != parent:
             os._exit(1)

@@ -57,8 +57,8 @@ class Work:
         self.begun, self.seconds, self.most = time.monotonic(), seconds, most
         self.records: Records = header.pop("rows", [])
         failed: Records = header.pop("failed", [])
-        # Drop the failures for lack of memory, so that their cases are tried again: another job may
-        # have been using the memory.
+        # Forget the cases that failed because memory ran out, so that they are tried again: at that
+        # time another job may have used the memory.
         self.failed = [record for record in failed if NO_MEMORY not in record["reason"]]
         self.missing: dict[str, str] = {}
         self.longest = 0.0  # seconds that the longest case so far has taken
@@ -73,21 +73,20 @@ class Work:
     def has(self, **case: Any) -> bool:
         """Return whether a case has a record or has failed.
 
-        `case` has the entries that all records of the case share, such as `id="Grid-v0"`.
+        `case` are the entries that identify the case's records, such as `id="Grid-v0"`.
         """
         wanted = case.items()
         return any(wanted <= _hashable(record) for record in [*self.records, *self.failed])
 
     def measure(self, figures: Callable[[], Records], **case: Any) -> None:
-        """Measure a case by calling `figures`, unless the case already has a record or has failed.
+        """Measure a case: call `figures` and store the records that it returns.
 
-        `case` identifies one measurement of the job, for example by an id and a number of
-        environments. `figures` returns the case's records, which are stored. If `figures` raises a
-        `LookupError`, `RuntimeError` or `ValueError`, the case is stored as failed, with the
-        reason.
+        `case` identifies the case within the job, for example by an id and a number of
+        environments. If the case already has a record or has failed, nothing is measured. If
+        `figures` raises a `LookupError`, `RuntimeError` or `ValueError`, the case is stored as
+        failed, with the reason.
 
-        Raises `OutOfTimeError` instead of measuring if the time left is shorter than the time that
-        the longest case so far took.
+        Raises `OutOfTimeError` if less time is left than the longest case so far has taken.
         """
         if self.has(**case):
             return
@@ -114,7 +113,7 @@ class Work:
         print(f"no figures for {case}: {reason}", flush=True)
 
     def miss(self, name: str, reason: str) -> None:
-        """Store that `name` (a package, or the tests) is missing, with the reason or the remedy."""
+        """Store that the package (or the tests) `name` is missing, and why or how to install it."""
         if name not in self.missing:
             print(f"{name}: {reason}", flush=True)
         self.missing[name] = reason
@@ -205,8 +204,8 @@ def _output(*words: str) -> str:
 def code() -> str:
     """Return a digest of the Python sources of environments, learners and benchmarks.
 
-    The commit hash cannot serve as this digest: committing results changes the hash, and a copied
-    checkout may have no git directory.
+    The commit hash would not do: it changes when results are committed, and a copied checkout may
+    have no git directory.
     """
     learners = importlib.util.find_spec("jaxenvs.baselines")
     package = Path(str(jaxenvs.__file__)).resolve().parent

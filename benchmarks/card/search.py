@@ -35,8 +35,7 @@ BATCHES = (100_000, 400_000, 20_000)  # batch sizes of A*: numbers of nodes expa
 SHARE = 0.3
 # Limit on the number of nodes that one search may store, even if more fit into memory.
 MOST_NODES = 600_000_000
-# Limit on the number of nodes that all passes of a search store together. Once the limit is
-# reached, no further pass starts.
+# No further pass starts once all passes of a search have stored this many nodes in total.
 MANY = 1_000_000_000
 
 
@@ -99,14 +98,16 @@ def _solved(batch_size: int, count: int) -> Records:
 def _passes(
     compiled: Callable[[jax.Array], Any], boards: jax.Array, goal: jax.Array
 ) -> tuple[np.ndarray, dict[str, Any]]:
-    """Search in passes; return the cost of each level (inf if unsolved), and a dict of totals.
+    """Search for the solutions of `boards` in several passes.
 
-    A pass searches all levels that are not solved yet. A level stays unsolved if the table of nodes
-    becomes full. In place of each solved level, a pass searches the goal board, so that array
-    shapes stay the same and one compiled program serves all passes. Stop when all levels are
-    solved, when a pass solves none, or after MANY nodes.
+    Return the cost of each board's shortest solution (inf if unsolved), and a dict of totals: the
+    numbers of nodes, expanded nodes and passes, and the time of all passes in seconds.
 
-    The totals are the numbers of nodes, expanded nodes and passes, and the time of all passes.
+    Each pass starts with an empty table of nodes and searches all boards that are not solved yet. A
+    board stays unsolved if the table becomes full. Solved boards are replaced by the goal board, so
+    that array shapes stay the same and one compiled program serves all passes. No further pass
+    starts when all boards are solved, when a pass has solved none, or when the passes have stored
+    `MANY` nodes.
     """
     cost, better = np.full(len(boards), np.inf), True
     counts = {"nodes": 0, "expanded": 0, "passes": 0}
@@ -126,8 +127,8 @@ def _passes(
 def node_budget(key_words: int, small: bool) -> int:
     """Return the number of nodes that fit into the fraction `SHARE` of the device's memory.
 
-    `key_words` is the number of 32-bit words of the key under which the table stores a node.
-    With `small`, for tests of the job, return a small fixed number instead.
+    `key_words` is the length in 32-bit words of the key of a node in the table. `small` selects a
+    fixed small number, for tests of the job.
     """
     if small:
         return 400_000

@@ -31,8 +31,8 @@ NAVIX, XLAND = "NAVIX", "XLand-MiniGrid"
 TASKS = "medium-1m"  # XLand-MiniGrid's task set from which the rule worlds draw their tasks
 TOP = 16  # number of GPU kernels of a step to record, the longest-running ones
 
-# Reset source: a level pool of which each rollout regenerates one 16th. With the reset source
-# `pool`, each rollout regenerates all levels of the pool.
+# Reset source: before each rollout, one 16th of the level pool is regenerated. With the reset
+# source `pool`, the whole pool is regenerated before each rollout.
 GRADUAL = "pool, a 16th anew"
 EXPENSIVE = ("exact", "pool", "stock")  # reset sources for levels that are slow to generate
 WITH_BARE = (*EXPENSIVE, NO_RESET)
@@ -41,9 +41,9 @@ BABYAI = ("exact", "pool", GRADUAL, "stock")
 
 
 class Case(NamedTuple):
-    """An environment id and a batch size at which contestants are measured in turns.
+    """A comparison on one environment id at one batch size.
 
-    The contestants are this library with each reset source in `sources`, and the packages `others`.
+    This library with each reset source in `sources`, and the packages `others`, are timed in turns.
     """
 
     id: str
@@ -52,8 +52,8 @@ class Case(NamedTuple):
     others: Sequence[str] = ()
 
 
-# Cases of each job, the most important first. A case needs GPU memory for a batch of each reset
-# source at the same time. With 262,144 environments of `WHOLE_SYMBOLIC` only one batch fits, so
+# Cases of each job, the most important first. The batches of all reset sources of a case are in GPU
+# memory at the same time. Of `WHOLE_SYMBOLIC` with 262,144 environments only one batch fits, so
 # this case has only the reset source `stock`.
 CASES = {
     "craft": (
@@ -129,8 +129,9 @@ def turns(
 def raced(work: Work, case: dict[str, Any], builders: Mapping[str, Callable[[], Any]]) -> Records:
     """Compile contestants in parallel, then measure their steps per second in turns.
 
-    Return one record for each contestant. `builders` map each contestant's name to a function that
-    builds its batch. Missing and failed contestants are listed in `work`.
+    Return one record for each contestant. `builders` map the name of a contestant to a function
+    that builds its batch. Contestants that are missing or fail are stored in `work` with the
+    reason.
     """
     seconds, repeats = (0.01, 2) if work.tiny else (0.25, 5)
     runners = []
@@ -172,10 +173,10 @@ def flat(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def launches(runner: timing.BatchRunner) -> dict[str, int]:
-    """Count the GPU kernels that a step of the timed program launches; return {} on a CPU.
+    """Count the GPU kernels that a step of the timed program launches.
 
-    Also return {} if the step cannot be found in the program's HLO. This happens if another loop
-    has the same number of iterations, or if this release of XLA writes HLO differently.
+    Return {} on a CPU, or if the step cannot be found in the program's HLO: another loop has
+    equally many iterations, or this release of XLA writes HLO differently.
     """
     if jax.default_backend() == "cpu":
         return {}
@@ -212,9 +213,8 @@ def rules(work: Work) -> None:
 def step_costs(work: Work) -> None:
     """Measure what new levels cost on Craft-Classic-Ids, and how long each kernel takes.
 
-    The first part times a step with several time limits. With a shorter time limit, more episodes
-    end in each step, so the step needs more new levels. The second part times the kernels of a step
-    with several reset sources.
+    First, time a step with several time limits: a shorter limit ends more episodes per step, so the
+    step generates more levels. Then time the kernels of a step with several reset sources.
     """
     env_id, batch = (DOORKEY, 16) if work.tiny else (IDS, 4096)
     for limit in (4,) if work.tiny else (0, 1000, 100):
@@ -256,7 +256,7 @@ def kernel_records(case: dict[str, Any], found: dict[str, Any]) -> Records:
 def families(work: Work) -> None:
     """Measure one id of each environment class of Grid and BabyAI.
 
-    All ids are measured with their default reset source first, then all with reset source `pool`.
+    All ids are measured with their default reset source, and then all with the reset source `pool`.
     """
     grids = [id for family in contestants.GRIDS for id in jaxenvs.registry.representatives(family)]
     for source in ("default", "pool"):

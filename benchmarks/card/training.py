@@ -30,11 +30,11 @@ A_MILLION = (128, 128, 128)
 RECURRENT = {"rollout_steps": 32, "bfloat16": True, "minibatches": 8, "epochs": 2}
 RECURRENT |= {"chunk": 4, "unroll": 1, "reset_source": "stock"}
 SHORT = {"rollout_steps": 2, "minibatches": 1, "epochs": 1, "chunk": 1, "hidden": (8,)}
-# Longest time in seconds that a slice takes to end: finish the current chunk of updates, save a
-# checkpoint, and copy the checkpoint into one file.
+# Upper estimate in seconds of the time that a slice needs to end: finish the current chunk of
+# updates, save a checkpoint, and copy the checkpoint into one file.
 SAVING = 45.0
 FREE = 20.0  # least training time in seconds; a slice does not start if less is left
-POINTS = 200  # about the largest number of points that a slice's learning curve may have
+POINTS = 200  # learning curves are thinned to between `POINTS` and 2 * `POINTS` points
 # Options of `jaxenvs train` for every slice, resumed ones included.
 LATER = ("--eval-episodes", "1024", "--checkpoint-every", "1024")
 RUN = (CRAFT, "--preset", "gpu", *LATER)
@@ -116,10 +116,10 @@ def sliced(
     """Return the function of a job that trains one slice of a long run.
 
     A slice starts from the newest checkpoint and lasts until the run ends or the time is up.
-    `words` are the arguments of `jaxenvs train` for the first slice, `later` the arguments for
-    resumed slices. A tiny run, which only tests the job, uses `tiny` in place of `words`, and the
-    last two arguments in `tiny` in place of `later`. `judged` computes records from the directory
-    of the finished run.
+    `words` are the arguments of `jaxenvs train` for the first slice, `later` those for slices that
+    resume the run. A tiny run, which only tests the job, takes its arguments from `tiny`, and
+    resumes with the last two of them. `judged` maps the directory of the finished run to additional
+    records.
     """
 
     def run(work: Work) -> None:
@@ -173,8 +173,8 @@ billion = sliced(RUN, LATER, TINY)
 def _found(path: Path, carrier: Path) -> int:
     """Return the number of the update to resume from, or 0 to start a new run.
 
-    If a packed checkpoint (see carried.py) is newer than the run in `path`, unpack it to `path` in
-    place of this run.
+    If the newest packed checkpoint (see carried.py) has more updates than the run in `path`,
+    replace the run in `path` by the content of this checkpoint.
     """
     from jaxenvs.baselines.storage import checkpoints
 
@@ -205,7 +205,7 @@ def _stopping(seconds: float) -> Iterator[None]:
 def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> Records:
     """Return the records of a slice: its speed and its learning curve.
 
-    The records of the last slice end with the evaluation of the whole run.
+    If the run has ended, the last record is the evaluation of the whole run.
     """
     from jaxenvs.baselines.storage.runs import Run
 

@@ -27,7 +27,7 @@ from .warps import GROUP, LANES, SECTOR, Lanes, Walk
 
 GROUPS = 8  # number of groups of neighbouring warps that are sampled from a launch
 MULTIPROCESSORS = 132  # number of multiprocessors of an H200
-# Number of threads that can run at once. If there are more elements, a thread computes several.
+# Number of threads that can run at once. A kernel with more elements computes several per thread.
 RESIDENT = MULTIPROCESSORS * 2048
 UNROLL = (4, 2, 1)  # elements per thread; the largest that divides the number of elements is used
 # Opcodes that prevent unrolling: in a fusion with one of them, each thread computes one element.
@@ -36,13 +36,13 @@ SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}
 BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}
 ROW_THREADS = 32 * BLOCK["reduce"]  # number of threads in a block of the reduce emitter
 SHORT_ROWS = (8, 16, 32, 64)  # row lengths for which a thread reads four elements or more
-# The compiler unrolls a loop over a thread's elements if the unrolled loop has at most this many
-# machine instructions.
+# Limit in machine instructions on the size of an unrolled loop over a thread's elements. The
+# compiler does not unroll a loop beyond this size.
 CODE = 400
 BURST = 64  # number of bytes that one access to device memory transfers
 L1 = 1 << 16  # size in bytes of the largest array that fits into the L1 cache
-# Largest size of the last axis with which a concatenation is assumed to be the index vector of a
-# gather. A larger concatenation is assumed to be data.
+# If the last axis of a concatenation has at most this many elements, the result is assumed to be
+# the index vector of a gather. Larger results are assumed to be data.
 VECTORS = 4
 
 
@@ -74,14 +74,14 @@ class Features(NamedTuple):
     shuffles: float = 0.0  # number of warp shuffles and accesses to shared memory
     # Number of operands of concatenations that each warp reads, summed over warps.
     branches: float = 0.0
-    # Length of the longest chain of loads, each of which needs the value of the previous load.
+    # Length of the longest chain of loads in which each load needs the value of the previous one.
     depth: float = 0.0
     read: float = 0.0  # number of distinct bytes read from memory
     written: float = 0.0  # number of bytes written to memory
 
 
 class Grid(NamedTuple):
-    """Lanes (threads) of the sampled warps of a launch, and the launch's total number of warps."""
+    """Sampled lanes (threads) of a launch, and the number of all warps of the launch."""
 
     positions: np.ndarray  # flat index of the element that each lane computes, int64 (lanes,)
     active: np.ndarray  # whether each lane computes an element, bool (lanes,)
@@ -89,7 +89,7 @@ class Grid(NamedTuple):
 
 
 class Stores(NamedTuple):
-    """Number of store instructions and of stored 32-byte sectors of an average warp."""
+    """Stores of one warp on average: number of store instructions, and of 32-byte sectors."""
 
     instructions: float
     sectors: float
@@ -125,9 +125,10 @@ def _memory(scope: hlo.Computation, instruction: hlo.Instruction) -> Features:
 
 
 def _spread(warps: int) -> np.ndarray:
-    """Return the indices of the warps to sample: `GROUPS` groups of `GROUP` neighbouring warps.
+    """Return the indices of the sampled warps of a launch that has `warps` warps in total.
 
-    The groups are spaced irregularly over all warps of the launch, whose number is `warps`.
+    The sample has `GROUPS` groups, spaced irregularly over the launch. A group consists of `GROUP`
+    neighbouring warps.
     """
     steps = np.arange(GROUPS) + np.modf(np.arange(GROUPS) * 0.6180339887)[0]
     first = (steps / GROUPS * max(warps - GROUP, 0)).astype(np.int64)
@@ -147,8 +148,8 @@ def _contiguous(elements: int, unroll: int = 1) -> Grid:
 def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
     """Return the sampled lanes of a kernel that reads `rows` rows of `width` elements each.
 
-    Each lane reads `unroll` neighbouring elements. A warp reads whole rows if its number of
-    elements is a multiple of `width`; otherwise it reads a part of one row.
+    Each lane reads `unroll` neighbouring elements, so a warp reads `LANES * unroll` elements. If
+    this number is a multiple of `width`, a warp reads whole rows, otherwise a part of one row.
     """
     step = LANES * unroll
     if step % width == 0:
@@ -161,10 +162,10 @@ def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
 
 
 def _read(walk: Walk, wanted: Sequence[hlo.Instruction], grid: Grid, unroll: int = 1) -> None:
-    """Add requests to `walk`: each lane computes `unroll` neighbouring elements of `wanted`.
+    """Request from `walk` the elements of `wanted` that each lane computes: `unroll` neighbours.
 
-    If the code is short, the compiler unrolls the loop over a lane's elements. In this case a value
-    that several elements need is requested once, otherwise once for each element.
+    If the code is short enough, the compiler unrolls the loop over a lane's elements. A value that
+    several of these elements need is then requested once instead of once for each element.
     """
     shared = 1
     if unroll > 1:
@@ -190,9 +191,9 @@ def _ask(
 
 
 def _read_small(walk: Walk, instruction: hlo.Instruction, warps: float) -> None:
-    """Request from `walk` a result of the kernel whose size differs from the main array's.
+    """Request a result of the kernel from `walk` that is smaller or larger than the main array.
 
-    The work for this result is divided among all `warps` warps of the launch.
+    The work for this result is spread evenly over all `warps` warps of the launch.
     """
     grid = _contiguous(size(instruction.shape))
     index = indices.unlinear(instruction.shape, grid.positions)
@@ -250,7 +251,7 @@ def _reduce(launch: Launch) -> Features:
         elif result.opcode != "reduce":
             _read_small(walk, result, grid.warps)
     pieces = max(-(-width // (LANES * unroll)), 1) if by_row else LANES
-    # A block has enough warps to read a whole row.
+    # A block has the usual number of warps or, if it is larger, the number that reads a row.
     blocks = grid.warps / max(pieces, BLOCK["reduce"])
     sectors += len(heroes) / pieces if by_row else len(heroes) * 4 / width
     steps = math.log2(min(max(width / unroll, 2), LANES)) if by_row else 1.0
@@ -273,8 +274,8 @@ def _row_unroll(rows: int, width: int) -> int:
 def _stacks(fused: hlo.Computation) -> bool:
     """Return whether the fusion concatenates data.
 
-    Index vectors for gathers are concatenations too, but do not count: their last axis has at most
-    `VECTORS` elements.
+    A concatenation whose last axis has at most `VECTORS` elements does not count, because it is
+    assumed to make the index vectors of a gather.
     """
     stacks = (i for i in fused.values() if i.opcode == "concatenate")
     return any(indices.dims(i.shape)[-1] > VECTORS for i in stacks)

@@ -51,8 +51,8 @@ class Launch:
     def heroes(self, opcode: str) -> list[hlo.Instruction]:
         """Return the instructions with this opcode that are closest to the results.
 
-        The search follows every path from a result towards the parameters, and ends at the first
-        instruction with this opcode on the path.
+        The search starts at the results and follows the operands of each instruction. It does not
+        search the operands of an instruction that has this opcode.
         """
         found, seen = [], set()
         pending = [result.name for result in self.results]
@@ -76,7 +76,7 @@ class Launch:
     def stored(self, result: hlo.Instruction) -> hlo.Instruction:
         """Return the instruction whose value the kernel stores for a result of the fusion.
 
-        This is `result` itself or, if the fusion updates a slice of an array in place, the update.
+        For an in-place update of a slice, this is the update. Otherwise it is `result` itself.
         """
         found = self.source(result)
         if found.opcode == "dynamic-update-slice":

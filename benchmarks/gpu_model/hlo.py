@@ -17,8 +17,7 @@ FREE = {"parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after
 FINISHERS = ("-done", "-update")
 # Opcode that only calls a computation -> attribute with the name of this computation.
 CALLS = {"call": "to_apply", "async-start": "calls"}
-# Opcodes that move no data inside a fusion: they only change the index at which their operand is
-# read.
+# Opcodes that move no data inside a fusion. They only change the index at which an operand is read.
 VIEWS = {"bitcast", "reshape", "copy", "transpose"}
 SLICES = {"gather", "dynamic-slice", "slice"}
 ITEM_BITS = {"pred": 8, "s4": 4, "u4": 4, "s2": 2, "u2": 2, "token": 0, "opaque": 0}
@@ -84,7 +83,10 @@ Computation = dict[str, Instruction]
 
 @dataclasses.dataclass(frozen=True)
 class Module:
-    """Parsed HLO module. Maps each computation's name to its instructions, a dict by name."""
+    """Parsed HLO module: a dict of computations by name.
+
+    A computation is a dict of instructions by name.
+    """
 
     computations: dict[str, Computation]
     entry: str
@@ -96,9 +98,10 @@ class Module:
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """A kernel of a program, and how often enclosing loops launch the kernel.
+    """A kernel of a program, and the number of times that the program launches it.
 
-    A loop whose number of iterations is unknown counts as one iteration and sets `dynamic`.
+    If an enclosing loop's number of iterations is unknown, `count` assumes one iteration, and
+    `dynamic` is True.
     """
 
     name: str
@@ -163,8 +166,8 @@ def kernels(module: Module, computation: str) -> Iterator[Kernel]:
 def _loop(module: Module, within: str, loop: Instruction) -> Iterator[Kernel]:
     """Yield one launch for the loop itself, then the kernels of its body.
 
-    The number of launches of a body's kernel is multiplied by the number of iterations. If this
-    number is unknown, yield the kernels of one iteration and of one evaluation of the condition.
+    Each kernel's number of launches is multiplied by the number of iterations. If that number is
+    unknown, one iteration is counted, and the kernels of the loop's condition are yielded too.
     """
     yield Kernel(loop.name, "while", "", 0, 0, frozenset({loop.op_name}), within=within)
     inside = list(kernels(module, loop.attribute("body")))
@@ -177,10 +180,9 @@ def _loop(module: Module, within: str, loop: Instruction) -> Iterator[Kernel]:
 
 
 def _conditional(module: Module, within: str, choice: Instruction) -> Iterator[Kernel]:
-    """Yield the kernels of a conditional instruction.
+    """Yield the launch of a conditional instruction, then the kernels of one branch.
 
-    The first one is the launch of the conditional itself. The others are the kernels of the branch
-    with the most launches.
+    Which branch runs is unknown, so the branch with the most launches is chosen.
     """
     origin = frozenset({choice.op_name})
     yield Kernel(choice.name, "conditional", "", 0, 0, origin, within=within)
@@ -227,7 +229,8 @@ def _fusion_bytes(
 def _results(fused: Computation, root: Instruction) -> Iterator[Instruction]:
     """Yield the results of a fusion: its root or, if the root is a tuple, the tuple's elements.
 
-    A result that is updated in place is replaced by the instruction that updates it.
+    For an array that is updated in place, yield the updating instruction. Every other result has
+    the opcode "whole", because the kernel writes the whole array.
     """
     if root.opcode == "tuple":
         for name in root.operands:
@@ -261,8 +264,8 @@ def _written(scope: Computation, instruction: Instruction) -> int:
     if instruction.opcode == "scatter":
         arrays = (len(instruction.operands) - 1) // 2
         return sum(scope[name].bytes for name in instruction.operands[-arrays:])
-    # Count only the copy. The whole result of "copy-start" is a tuple of the copy, the operand and
-    # a context.
+    # The result of "copy-start" is a tuple of the copy, the operand and a context. Count only the
+    # copy.
     if instruction.opcode == "copy-start":
         return scope[instruction.operands[0]].bytes
     return instruction.bytes
@@ -288,13 +291,12 @@ def _read(operand: Instruction, user: Instruction, position: int) -> int:
 def _parameter_read(module: Module, fused: Computation, operand: Instruction, position: int) -> int:
     """Return the number of bytes that a fusion reads from its operand number `position`.
 
-    The result is the size of the slices if the fusion only slices the operand, else the size of the
-    whole array.
+    If the fusion only slices the operand, it reads only the slices, otherwise the whole array.
     """
     names = {i.name for i in fused.values() if i.opcode == "parameter" and i.rest == str(position)}
     total = 0
-    # Instructions are in the order of their definition. So each view of the parameter (such as a
-    # reshape) is added to `names` before the loop reaches the instructions that use the view.
+    # A value is defined before its users. So when the loop reaches an instruction, `names` already
+    # contains all views of the parameter, such as reshapes, that the instruction may use.
     for user in fused.values():
         places = [place for place, name in enumerate(user.operands) if name in names]
         if places and user.opcode in VIEWS:

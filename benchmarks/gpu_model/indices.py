@@ -14,12 +14,12 @@ import numpy as np
 
 from . import hlo
 
-# Limit on the length of the chain of instructions that `Values` follows to compute a value. A value
-# with a longer chain counts as unknown.
+# Limit on the number of instructions that `Values` follows one after another to compute a value. A
+# value beyond this limit counts as unknown.
 DEPTH = 60
 # Exclusive upper bound of the pseudorandom numbers that replace values known only at run time, such
-# as the index at which a gather reads. The bound is small because, in real programs, neighbouring
-# lanes read elements that are near each other.
+# as the indices of a gather. It is small, because in real programs neighbouring lanes read elements
+# that are near each other.
 RANGE = 16
 
 
@@ -82,12 +82,11 @@ def unlinear(shape: str, position: np.ndarray) -> np.ndarray:
 
 @functools.cache
 def divisions(shape: str, other: str = "") -> float:
-    """Return the issue slots (machine instructions) that computing an index of `shape` takes.
+    """Return the number of issue slots (machine instructions) to compute an index of `shape`.
 
     The index is computed from a flat position or, if `other` is given, from an index of the shape
-    `other`. Every axis except the first needs a division by its size, which costs four slots, or
-    one if the size is a power of two. Leading and trailing axes of equal size in both shapes cost
-    nothing.
+    `other`. Each axis but the first needs a division by its size: one slot if the size is a power
+    of two, otherwise four. Leading and trailing axes that both shapes share cost nothing.
     """
     ours, theirs = ([n for n in dims(each) if n > 1] if each else [] for each in (shape, other))
     if other:
@@ -99,9 +98,9 @@ def divisions(shape: str, other: str = "") -> float:
 
 
 def inserted(index: np.ndarray, axes: Sequence[int], values: Sequence) -> np.ndarray:
-    """Insert axes into the lanes' indices (rank, lanes), and return the new indices.
+    """Return the lanes' indices (rank, lanes) with additional axes inserted.
 
-    In the result, all lanes have the index `values[i]` on axis `axes[i]`.
+    In the result, every lane has the index `values[i]` on the new axis `axes[i]`.
     """
     for axis, value in sorted(zip(axes, values, strict=True)):
         index = np.insert(index, axis, value, axis=0)
@@ -109,9 +108,9 @@ def inserted(index: np.ndarray, axes: Sequence[int], values: Sequence) -> np.nda
 
 
 def through(view: hlo.Instruction, operand: hlo.Instruction, index: np.ndarray) -> np.ndarray:
-    """Return the index in `operand`, (rank, lanes), of the element that `view` has at `index`.
+    """Return the index (rank, lanes) in `operand` of the element that `view` shows at `index`.
 
-    view: slice, broadcast, transpose, reverse, reshape or bitcast.
+    `view` is a slice, broadcast, transpose, reverse, reshape or bitcast of `operand`.
     """
     opcode = view.opcode
     if opcode == "slice":
@@ -143,7 +142,7 @@ def padded(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return a mask of the lanes that read the operand, and each lane's index in the operand.
 
-    All other lanes read padding; their index is 0.
+    Lanes that read padding are False in the mask and have the index 0.
     """
     found = re.search(r"padding=([\dx_-]+)", pad.rest)
     parts = [part.split("_") for part in found.group(1).split("x")] if found else []
@@ -164,8 +163,8 @@ def gathered(
 ) -> tuple[np.ndarray, list[np.ndarray]]:
     """Return, for each lane, the index of the operand's element that a gather reads.
 
-    The second result lists the indices at which the gather reads `starts`: one array for each axis
-    of the operand that has a start index.
+    Also return a list of indices at which the gather reads the array `starts`, one for each operand
+    axis that has a start index.
     """
     offset = numbers(gather.rest, "offset_dims")
     collapsed = numbers(gather.rest, "collapsed_slice_dims")

@@ -31,8 +31,8 @@ class Coefficients(NamedTuple):
     """
 
     floor: float = 1.039  # minimum time of a kernel launch, us
-    # Costs (us) of an event, such as an executed instruction. The model multiplies each cost by the
-    # number of events, summed over all warps of the launch.
+    # Costs in us of one event, such as an executed instruction. A cost is multiplied by the number
+    # of events in all warps of the launch.
     instruction: float = 1.037e-06  # cost of an issue slot (one machine instruction), us
     # Extra cost (us) of an issue slot that belongs to a division, root or trigonometric function.
     special: float = 2.642e-07
@@ -51,15 +51,15 @@ class Coefficients(NamedTuple):
     sector: float = 3.788e-06  # cost of storing a 32-byte sector, us
     near_byte: float = 1.584e-07  # cost of reading or writing a byte, us
     far_byte: float = 1.251e-07  # extra cost of each byte that exceeds the size of the L2 cache, us
-    # The next fields are latencies in one warp, and parameters for how well other warps hide them.
+    # Latencies in one warp, followed by parameters of how well other warps hide these latencies.
     step: float = 0.00107  # latency of an issue slot, us
     wait: float = 0.01691  # latency of a load, us
     chain: float = 0.09133  # latency of a load that needs the value of another load, us
     turn: float = 0.02503  # latency of branching to one operand of a concatenation, us
     # Number of warps that a scheduler holds at once. While one warp waits, the other warps run.
     resident: float = 7.246
-    # The smooth maximum is a p-norm. Its exponent is 1 for few warps, which makes it a sum, and 1 +
-    # `overlap` for many warps.
+    # The smooth maximum of the terms is a p-norm. With few warps its exponent is 1, so the terms
+    # are added. With many warps the exponent approaches 1 + `overlap`.
     overlap: float = 4.163
     crowd: float = 23.91  # number of warps per scheduler at which the exponent is 1 + `overlap` / 2
     # For each emitter, a factor that multiplies two terms of the model: issue and latency.

@@ -22,11 +22,11 @@ LANES = 32  # number of lanes (threads) of a warp
 SECTOR = 32  # size in bytes of a sector, the unit in which a cache fetches data
 GROUP = 6  # number of neighbouring warps that are sampled together; they share an L1 cache
 LINE = 4  # number of sectors in a cache line of L1
-# Limit on the requests for values that `Walk` follows in a fusion. The work of further requests is
-# extrapolated from the work of the followed requests.
+# Limit on the requests that `Walk` follows in a fusion. The work of all further requests is
+# extrapolated.
 LIMIT = 4096
-# Limit on the iterations of a reduction that `Walk` follows. The work of further iterations is
-# extrapolated from the work of the followed iterations.
+# Limit on the iterations of a reduction that `Walk` follows. The work of all further iterations is
+# extrapolated.
 UNROLLED = 16
 
 # Cost of HLO instructions in issue slots (machine instructions); all other opcodes cost one.
@@ -95,8 +95,8 @@ class Work:
     branches: float = 0.0  # number of branches: operands of concatenations that the warp reads
     # Index of an operand of the fusion -> distinct sectors of the operand that sampled warps read.
     touched: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
-    # Index of an operand of the fusion -> distinct pairs (sector, group of warps that reads the
-    # sector), encoded as integers.
+    # Index of an operand of the fusion -> distinct pairs of a sector and a group of warps that
+    # reads the sector. Each pair is encoded as an integer.
     pairs: dict[int, np.ndarray] = dataclasses.field(default_factory=dict)
 
 
@@ -113,7 +113,8 @@ class Walk:
         self.pending: dict[str, dict[bytes, Lanes]] = {}
         self.divided: set[tuple] = set()
         self.values = indices.Values(fused)
-        # Names of instructions at which requests end, because other lanes compute the values.
+        # Names of instructions at which requests end: other lanes compute the values of these
+        # instructions.
         self.skipped = frozenset(skipped)
 
     def read(self, name: str, lanes: Lanes) -> None:
@@ -124,18 +125,17 @@ class Walk:
             asked[lanes.key] = lanes
 
     def share(self, lanes: Lanes) -> float:
-        """Return how often an average warp executes the instruction that a request asks for.
+        """Return how often an average warp executes the instruction of a request.
 
-        The result is the fraction of warps with an active lane, times the iterations of the loops
-        around the request.
+        This is the fraction of warps with an active lane, times the iterations of enclosing loops.
         """
         return float(lanes.active.reshape(self.warps, -1).any(1).mean()) * lanes.trips
 
     def divide(self, shape: str, other: str, lanes: Lanes) -> None:
         """Count the machine instructions that convert the lanes' indices to another array shape.
 
-        The indices are of shape `other` and are converted to indices of `shape`. A repeated
-        conversion of the same indices counts only once.
+        Indices of the shape `other` become indices of `shape`. If the same indices are converted
+        again, nothing is counted.
         """
         key = indices.dims(shape), indices.dims(other), lanes.key
         if key not in self.divided:
@@ -146,8 +146,8 @@ class Walk:
     def run(self) -> Work:
         """Follow all requests back to the parameters; return the work of an average warp.
 
-        Instructions are visited in reverse order, users before operands. When an instruction is
-        visited, all requests for its value have therefore been made.
+        Instructions are visited in reverse order, so that the requests of all users of a value are
+        known before the instruction that computes the value is visited.
         """
         for instruction in reversed(self.fused.values()):
             asked = list(self.pending.pop(instruction.name, {}).values())
@@ -230,7 +230,7 @@ def _pad(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
 
 def _concatenate(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     (axis,) = indices.numbers(instruction.rest, "dimensions")
-    # `known`: whether all lanes read from the same operand. If they do, the warp needs no branch.
+    # `known` is True if all lanes read from the same operand. The warp then needs no branch.
     start, known = 0, np.ptp(lanes.at[axis]) == 0
     for name in instruction.operands:
         width = indices.dims(walk.fused[name].shape)[axis]
@@ -265,9 +265,9 @@ def _dynamic_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> No
 def _dynamic_update_slice(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     """Request the operands of a dynamic-update-slice: the old array and the update.
 
-    All lanes request the old array, because the update is not made in place inside a fusion. Only
-    lanes whose index lies inside the update request the update. Its start index, which is known
-    only at run time, is taken to be 0.
+    Inside a fusion the update is not made in place, so all lanes request the old array. Only lanes
+    whose index is inside the update request the update. The start index of the update is known only
+    at run time; it is assumed to be 0.
     """
     walk.read(instruction.operands[0], lanes)
     update = walk.fused[instruction.operands[1]]

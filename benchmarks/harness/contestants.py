@@ -56,11 +56,10 @@ class Contestant:
         return jax.vmap(self.actions.sample)(jax.random.split(key, self.num_envs))
 
     def rollout(self, length: int) -> Callable[[Array, PyTree[Array]], tuple[PyTree, tuple]]:
-        """Return a function that makes `length` random steps.
+        """Return a function of `length` random steps: (key, state) -> (state, (obs, reward)).
 
-        It maps (key, state) to (state, (obs, reward)) by a scan with one step per iteration. It
-        stores every observation and reward, as a learner's rollout does. A pool of levels is
-        refreshed before the first step.
+        The function refreshes the level pool, if there is one, and then scans over the steps. It
+        returns the observations and rewards of all steps, as a learner's rollout does.
         """
 
         def body(state: PyTree[Array], key: Array) -> tuple[PyTree[Array], tuple]:
@@ -101,8 +100,8 @@ def foreign(
 ) -> Contestant:
     """Return another package's batch as a contestant.
 
-    `reset` and `step` are traced with JAX's standard dtype promotion even if strict promotion is
-    set, because the package may not support strict promotion.
+    `reset` and `step` are always traced with JAX's standard dtype promotion, because the package
+    may not support the strict promotion that the caller has set.
     """
     reset, step = (jax.numpy_dtype_promotion("standard")(function) for function in (reset, step))
     return Contestant(name, env_id, num_envs, actions, reset, step, peer_obs(env_id))
@@ -159,8 +158,8 @@ def ours(
 def obs_field(env_id: str, obs: str | None = None) -> dict[str, Any]:
     """Return the constructor argument `obs` as a dictionary, which is empty if none is needed.
 
-    If `obs` is None, select the image observation for grids, because other packages return images
-    too. Other environments need no argument then.
+    If `obs` is None, grids get the image observation, which other packages return too; all other
+    environments get no argument.
     """
     if obs is None and "image" in jaxenvs.make(env_id).observations:
         obs = "image"
@@ -176,10 +175,10 @@ def peer_obs(env_id: str) -> str:
 
 
 def craftax_level(env_id: str) -> str:
-    """Return the name of the craftax environment that is compared with an id.
+    """Return the name of the craftax environment with which an id is compared.
 
-    Ids that observe block ids, such as Craft-Ids-v0, are compared with craftax's symbolic
-    observation, because craftax has no observation of block ids.
+    craftax does not observe block ids. So ids that observe block ids, such as Craft-Ids-v0, are
+    compared with craftax's symbolic observation.
     """
     name = jaxenvs.spec(env_id.replace("-Ids-", "-Symbolic-")).upstream
     if not name.startswith("Craftax-"):

@@ -13,10 +13,10 @@ POLL = 0.02  # seconds between two attempts to take the lock
 
 
 class Device:
-    """Access of this process to the device, which other processes may use too.
+    """The device, which this process shares with other processes.
 
-    The context `held` waits for the device's lock and holds the lock while the context lasts. The
-    process may nest several such contexts.
+    The context `held` waits for the lock on the device and holds it until the context ends. `held`
+    contexts may be nested.
     """
 
     def __init__(self) -> None:
@@ -51,8 +51,8 @@ class Device:
                 self.depth -= 1
 
     def _take(self, file: IO[str]) -> None:
-        # Import `fcntl` only here, because Windows lacks it. On Windows this method is never
-        # called, because jobs run one at a time there.
+        # Import `fcntl` here, because Windows has no `fcntl`. Windows never reaches this line:
+        # there jobs run one at a time and need no lock.
         import fcntl
 
         self._waiting_since = time.monotonic()

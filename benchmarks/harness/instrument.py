@@ -84,11 +84,11 @@ def use_one_core() -> None:
 
 
 def program(command: Callable[[Sequence[str] | None], int | None]) -> Command:
-    """Decorator: run the function if its module is run as a program, such as with `python -m`.
+    """Decorator: run the function at once if its module is run as a program (`python -m`).
 
-    Only the last definition of a module may be decorated, because in a program the function runs at
-    once, before later definitions exist. The exit code is the function's result (0 for None), or 2
-    after an error, which is printed in one line.
+    Decorate only the last definition of a module: the function runs before any later definition
+    exists. The exit code is the function's result (0 for None). After an error, the message is
+    printed in one line, and the exit code is 2.
     """
 
     @functools.wraps(command)

@@ -125,7 +125,7 @@ def _panel(panel: Any, measured: Group) -> None:
 def label(one: dict[str, Any]) -> str:
     """Return the name of a record's contestant.
 
-    For this library, the name includes the reset source, and the observation if it is not `image`.
+    The name of this library also has the reset source, and the observation unless it is `image`.
     """
     if one["contestant"] != OWN:
         return one["contestant"]
@@ -136,7 +136,7 @@ def label(one: dict[str, Any]) -> str:
 def _factor(spent: str) -> Column:
     """Return a column: how many times faster this library's first batch is than the row's peer.
 
-    `spent` is the name of the entry of a record that has the times to compare.
+    `spent` is the entry of a record that lists the times to compare, such as CPU times.
     """
 
     def cell(pair: tuple[dict[str, Any], Group]) -> str:
@@ -146,7 +146,8 @@ def _factor(spent: str) -> Column:
     return cell
 
 
-# Columns of the table, by heading. A row is a pair: a record, and the group it was measured in.
+# Heading -> column of the table. A row is a pair of a record and the group in which it was
+# measured.
 COLUMNS: dict[str, Column] = {
     "envs": lambda pair: whole(pair[0]["num_envs"]),
     "contestant": lambda pair: label(pair[0]),

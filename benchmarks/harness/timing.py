@@ -18,12 +18,12 @@ import numpy as np
 from . import device_lock
 from .contestants import Contestant, Game, silence
 
-# Target for the bytes of observations and rewards that one rollout stores. On a CPU the target is
-# small, so that they stay in the CPU's caches. On an accelerator it is large: launching a program
-# takes tens of microseconds, which long rollouts divide among many steps.
+# Target for the number of bytes that one rollout stores as observations and rewards. On a CPU the
+# target is small, so that these bytes stay in the caches. On an accelerator it is large, so that
+# the time to launch a program (tens of microseconds) is divided among many steps.
 ROLLOUT_BYTES = {"cpu": 16 << 20, "accelerator": 1 << 30}
 ROLLOUT_STEPS = (8, 1024)  # smallest and largest number of steps of a rollout
-# Limit on the bytes that a rollout stores, even if it then has fewer than ROLLOUT_STEPS[0] steps.
+# Limit on the bytes that a rollout stores. It takes precedence over the smallest number of steps.
 LARGEST = 9 << 30
 # The warm-up ends after this many steps or this many seconds, whichever is reached first.
 AGE_STEPS, AGE_SECONDS = 512, 3.0
@@ -90,9 +90,9 @@ class Programs(NamedTuple):
 def lower(contestant: Contestant) -> Callable[[], Programs]:
     """Trace the reset and the rollout of a contestant; return a function that compiles both.
 
-    A contestant is a batch of environments to measure. Call the returned functions of several
-    contestants in threads to compile in parallel: compiling releases Python's global interpreter
-    lock, but tracing does not.
+    A contestant is a batch of environments to measure. To compile several contestants in parallel,
+    call their functions in threads: compiling, unlike tracing, releases Python's global interpreter
+    lock.
     """
     key = jax.random.key(0)
     reset = jax.jit(contestant.reset).lower(key)

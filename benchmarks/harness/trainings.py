@@ -43,7 +43,8 @@ class Learner:
         self._process.stdout.close()
 
     def _send(self, asked: Any) -> None:
-        # Ignore this error: if the process has ended, the next `_answer` raises a clearer error.
+        # If the process has ended, writing fails. Ignore this: the next `_answer` raises a clearer
+        # error.
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()
@@ -59,10 +60,10 @@ class Learner:
 def take_turns(
     builders: Mapping[str, Callable[[str], Learner]], seeds: int, missing: list[dict[str, str]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Train learners in turns, seed by seed; return the figures of each label's runs.
+    """Train learners in turns, seed by seed; return label -> figures of the learner's runs.
 
-    `builders` map each label to a function that starts the learner's process. Learners that cannot
-    start are added to `missing`, with the reason.
+    `builders` map each label to a function that starts the learner's process. A learner that cannot
+    start is added to `missing`, with the reason.
     """
     learners: list[Learner] = []
     try:

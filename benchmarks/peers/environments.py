@@ -2,12 +2,15 @@
 
 The peers run as their authors ship them, with their own auto-reset. They return the observation
 nearest to this library's: the 7 x 7 x 3 view of a grid, the symbolic view or the pixels of Craft,
-or the state of Gymnasium's classic control. XLand-MiniGrid and NAVIX (0.7 to 4.0) do less work for
-the view of a grid: neither has MiniGrid's occlusion, and NAVIX never shows a carried object.
-Otherwise NAVIX's view is MiniGrid's with the first two axes swapped. NAVIX resets in the step after
-the end of an episode. craftax is measured three times: with its optimistic reset (each step
-generates a few new worlds, which the environments whose episode ended share), with its own
-auto-reset, and without auto-reset. Puzzles are in `puzzles.py`.
+or the state of Gymnasium's classic control.
+
+XLand-MiniGrid and NAVIX (0.7 to 4.0) do less work for the view of a grid: neither has MiniGrid's
+occlusion, and NAVIX never shows a carried object. Apart from this, NAVIX's view is MiniGrid's with
+the first two axes swapped. NAVIX resets one step after the end of an episode.
+
+craftax is measured with three resets: its own auto-reset, no auto-reset, and its optimistic reset,
+in which each step generates a few worlds that all environments share whose episode ended. Puzzles
+are in `puzzles.py`.
 """
 
 import functools
@@ -28,8 +31,8 @@ from jaxenvs.core.typed import installation, pip
 from ..harness.contestants import GRIDS, Contestant, Game, craftax_level, foreign, one_of, silence
 from . import envpool, puzzles
 
-# Number of environments that share a new world per step with craftax's optimistic reset. craftax's
-# authors chose the number.
+# craftax's optimistic reset generates one new world per step for this many environments. The number
+# is the choice of craftax's authors.
 RATIO = 16
 INSTALL = f"not installed ({installation('bench')})"
 INSTALL_CRAFTAX = f"not installed ({pip()} install --no-deps -r .ci/peers.txt)"
@@ -39,7 +42,7 @@ class Peer(NamedTuple):
     """Another package in one configuration, with which this library is compared."""
 
     name: str
-    # Families of ids, such as `Grid`, for whose levels the package may have an equivalent.
+    # Families of ids, such as `Grid`. The package may have the levels of these ids.
     families: tuple[str, ...]
     build: Callable[[str, str, int], Any]  # function (name, id, num_envs) -> Contestant or Game
     install: str = INSTALL
@@ -47,7 +50,7 @@ class Peer(NamedTuple):
 
 
 def of(env_id: str) -> list[Peer]:
-    """Return the peers whose `families` include an id's family; they may have the id's level."""
+    """Return the peers that may have the level of an id: their `families` include its family."""
     return [peer for peer in PEERS if jaxenvs.spec(env_id).family in peer.families]
 
 
@@ -72,11 +75,11 @@ def time_limit(env_id: str) -> int:
 
 
 def navix_level(env_id: str, renamed: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return NAVIX's name of a level.
+    """Return NAVIX's name of a level, or a name that NAVIX lacks if it does not have the level.
 
-    Of a few levels NAVIX has only MiniGrid's version 1, under a name that ends in v0. `renamed`
-    maps the MiniGrid names of these levels (v1) to the NAVIX names (v0). For MiniGrid's version 0
-    of such a level, return MiniGrid's name, which NAVIX's registry does not contain.
+    Some levels exist in NAVIX only as MiniGrid's version 1, but NAVIX's name ends in v0. `renamed`
+    maps MiniGrid's names of these levels (v1) to NAVIX's names (v0). For MiniGrid's version 0 of
+    such a level, the result is MiniGrid's name, which is not in NAVIX's registry.
 
     Difference from MiniGrid: NAVIX's DoorKey always starts the agent in a corner.
     """
@@ -154,8 +157,8 @@ def _craftax(name: str, env_id: str, num_envs: int, own_reset: bool = False) -> 
 def _craftax_optimistic(name: str, env_id: str, num_envs: int) -> Contestant:
     """Return a batch of craftax with optimistic reset.
 
-    A step generates one new world for every `RATIO` environments. The environments whose episode
-    ended share these worlds.
+    Each step generates one new world per `RATIO` environments. All environments whose episode ended
+    in this step restart in these worlds.
     """
     plain = _craftax(name, env_id, num_envs)
     package = importlib.import_module("craftax.craftax_env")
@@ -175,10 +178,10 @@ def _craftax_optimistic(name: str, env_id: str, num_envs: int) -> Contestant:
 
 
 def in_turn(done: Bool[Array, " envs"], worlds: int) -> Int32[Array, " envs"]:
-    """Return, for each environment, the index of the world in which it restarts, int32.
+    """Return the index of the new world in which each done environment restarts, int32.
 
-    The done environments get worlds 0 to `worlds - 1` in turn, then world 0 again, and so on. The
-    index of an environment that is not done has no meaning.
+    The done environments get the worlds 0 to `worlds - 1` in turn, then world 0 again. The results
+    of environments that are not done are to be ignored.
     """
     return (jnp.cumsum(done, dtype=jnp.int32) - 1) % worlds
 
@@ -237,8 +240,8 @@ def _crafter(name: str, env_id: str, num_envs: int) -> Game:
         if env.step(action)[2]:
             env.reset()
 
-    # Time at least 1,000 steps: random episodes last about 180 steps, so these steps contain
-    # several resets. Resets matter, because generating a world takes as long as 800 steps.
+    # Time at least 1,000 steps, so that the time includes several resets: random episodes last
+    # about 180 steps. A reset matters, because it takes as long as 800 steps.
     return Game(name, "pixels", 1, 17, step, turn=1000)
 
 

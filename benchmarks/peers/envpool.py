@@ -3,12 +3,14 @@
 EnvPool runs as its authors ship it: one synchronous call steps all environments, with EnvPool's own
 auto-reset. The observations of EnvPool are not stored, which makes it faster in comparison.
 
-Grids return a dict of image, direction and mission, and start the next episode in the step after
-the end of one. The time limit of BabyAI depends on the mission, as in this library. Craftax (from
-envpool 1.2.7) returns craftax's float32 observation, symbolic or pixels, and reproduces craftax
-1.6.1, random numbers included: a seed gives the same trajectory as in craftax. EnvPool has two ids
-for each game of Craftax, and the one with `AutoReset` is measured. Like this library, it resets in
-the step that ends an episode. Unlike craftax, it generates a world only in such a step.
+Grids return a dict of image, direction and mission. They start the next episode one step after the
+end of an episode. The time limit of BabyAI depends on the mission, as in this library.
+
+Craftax (from envpool 1.2.7) returns craftax's float32 observation, symbolic or pixels. It
+reproduces craftax 1.6.1, including random numbers: a seed gives the same trajectory. EnvPool has
+two ids for each game of Craftax. The measured id is the one with `AutoReset`, which resets in the
+step that ends an episode, as this library does. Only such a step generates a world; in craftax
+every step does.
 """
 
 import importlib

@@ -23,8 +23,8 @@ import numpy as np
 
 EPISODES = 32  # number of episodes of an evaluation
 EVAL_ENVS = 8  # number of environments of an evaluation
-# The first environment of an evaluation has the seed FIRST + the seed of the training run; the
-# next environments have the next seeds.
+# Seed of an evaluation's first environment, minus the seed of the training run. The other
+# environments have the following seeds.
 FIRST = 10_000
 LAST = 20  # number of last episodes over which the reported training return is a mean
 VALUES = ("dqn", "qr-dqn")  # learners of action values, which need discrete actions
@@ -45,18 +45,18 @@ class Clock:
         return time.process_time(), time.perf_counter()
 
     def look(self, steps: int) -> None:
-        """Store the time when the training first has made `mark` environment steps or more.
+        """Store the current time if the training has just reached `mark` environment steps.
 
-        The training after this time is timed separately. `steps` is the number of environment steps
-        made so far.
+        `steps` is the number of environment steps made so far. The time after `mark` steps is
+        reported separately.
         """
         if steps >= self._mark and not self._marked[0]:
             self._marked = (steps, *self._now())
 
     def figures(self, steps: int) -> dict[str, Any]:
-        """Return CPU and wall seconds of the whole training and of the part after `mark` steps.
+        """Return CPU and wall seconds of the whole training, and of its part after `mark` steps.
 
-        In this second part everything is already compiled. `steps` is the number of environment
+        The part after `mark` steps contains no compilation. `steps` is the number of environment
         steps of the whole training.
         """
         seconds, wall = self._now()
@@ -134,9 +134,9 @@ def result(runners: Any, metrics: list[dict[str, Any]]) -> tuple[float | None, A
 def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
     """Return the mean return of about the last `LAST` episodes; None if there are no episodes.
 
-    Both arrays have one entry per update or per environment step, in order of time. An entry of
-    `episodes` is the number of episodes that ended, and the entry of `returns` is the sum of their
-    returns. Only whole entries are used, so the mean may be over more than `LAST` episodes.
+    Both arrays have one entry per update or per environment step, in order of time: `episodes` is
+    the number of episodes that ended, and `returns` the sum of their returns. The mean is over the
+    last entries that together have at least `LAST` episodes.
     """
     following = np.cumsum(episodes[::-1])[::-1]
     first = np.flatnonzero(following >= min(LAST, int(following[0])))[-1] if following[0] else 0
@@ -147,8 +147,8 @@ def last_mean(returns: np.ndarray, episodes: np.ndarray) -> float | None:
 def evaluate(act: Callable[[Any], Any], env: str, seed: int) -> float:
     """Return a policy's mean return over `EPISODES` episodes.
 
-    The episodes are chosen and seeded as in Stable-Baselines3's `evaluate_policy`. `act` maps the
-    observations of all environments to actions.
+    As in Stable-Baselines3's `evaluate_policy`, each environment plays equally many episodes, and
+    only its first reset is seeded. `act` maps the observations of all environments to actions.
     """
     import gymnasium
 
@@ -170,7 +170,7 @@ def evaluate(act: Callable[[Any], Any], env: str, seed: int) -> float:
 def our_settings(setting: dict[str, Any]) -> dict[str, Any]:
     """Return this library's settings for a setting of the comparison.
 
-    Settings that the result leaves out have the same defaults in this library and in the peers.
+    Settings that are not in the result have the same defaults in all compared libraries.
     """
     same = ("num_envs", "learning_rate", "gamma", "batch_size", "warm_up", "capacity")
     given: dict[str, Any] = {name: setting[name] for name in same}
@@ -291,9 +291,9 @@ TRAINERS: dict[str, Callable[[dict[str, Any], str], Train]] = {
 def serve(build: Callable[[dict[str, Any]], Train]) -> None:
     """Train on request: read JSON lines from stdin, answer each with one line on stdout.
 
-    The first line describes a learner, which `build` makes. In the answer, `missing` is None or the
-    reason why the learner is not available. Each further line is a seed to train with. The answer
-    has the seconds and returns of this training run. All output of packages goes to stderr.
+    The first line describes a learner, which `build` makes. Its answer has the entry `missing`:
+    None, or the reason why the learner is not available. Each further line is a seed. Its answer
+    has the seconds and returns of a training run with this seed. Packages print to stderr.
     """
     answers, sys.stdout = sys.stdout, sys.stderr
 

@@ -62,8 +62,8 @@ EQUAL = (
     Setting("4 x 128", 4, 128, epochs=4, minibatches=4),  # PureJaxRL's defaults
     Setting("64 x 128", 64, 128, epochs=4, minibatches=8, learning_rate=1e-3),
 )
-# Each library's own defaults, with two exceptions: this library uses its preset of CartPole, and
-# rejax uses tanh activation. PureJaxRL is missing, because EQUAL[0] has its defaults.
+# Each library's own defaults, except that this library uses its preset of CartPole and rejax uses
+# tanh activation. PureJaxRL has no entry, because EQUAL[0] has its defaults.
 OWN = {
     "jaxenvs, shared": Setting(
         "own", 16, 64, 4, 8, learning_rate=1e-3, value_weight=0.01, entropy=0.0, value_clip=0.0
@@ -75,8 +75,8 @@ OWN = {
 }
 
 
-# Field of `Setting` -> names of this hyperparameter in PureJaxRL, rejax and Stable-Baselines3.
-# None: the library has no such parameter, and the functions below pass the value in another way.
+# Field of `Setting` -> names of this hyperparameter in PureJaxRL, rejax and Stable-Baselines3. If a
+# name is None, the library has no such parameter; the functions below pass the value otherwise.
 NAMES: dict[str, tuple[str | None, ...]] = {
     "steps": ("TOTAL_TIMESTEPS", "total_timesteps", None),
     "num_envs": ("NUM_ENVS", "num_envs", None),
@@ -139,8 +139,8 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
 def chunk_of(setting: Setting) -> int:
     """Return the number of updates per call of the training program.
 
-    Of all divisors of the total number of updates, choose the one with which a call makes closest
-    to 30,000 environment steps.
+    The number divides the total number of updates. Of all divisors, it is the one with which a call
+    makes closest to 30,000 environment steps.
     """
     updates = setting.steps // setting.batch
     fitting = [n for n in range(1, updates + 1) if updates % n == 0]
@@ -168,13 +168,14 @@ def two_networks(env: Any) -> Any:
 
 
 def purejaxrl(setting: Setting, path: Path) -> Trainer:
-    """Return PureJaxRL's `ppo.py`, imported from a clone.
+    """Return PureJaxRL's PPO, imported from the clone at `path`.
 
-    If the clone contains a copy of gymnax, import this copy and not an installed gymnax.
+    If the clone contains a copy of gymnax, this copy is used in place of an installed gymnax.
     """
     if not (path / "purejaxrl" / "ppo.py").is_file():
         raise LookupError(f"{path} has no purejaxrl/ppo.py; clone luchris429/purejaxrl there")
-    # Add both folders, because some versions of PureJaxRL import from the one, some from the other.
+    # Add both folders: some versions of PureJaxRL import from `path`, others from `purejaxrl` in
+    # it.
     sys.path[:0] = [str(path), str(path / "purejaxrl")]
     stand_in("brax", "brax.envs", "brax.envs.wrappers", "brax.envs.wrappers.training")
     stand_in("navix")
@@ -196,9 +197,9 @@ def purejaxrl(setting: Setting, path: Path) -> Trainer:
 
 
 def stand_in(package: str, *modules: str) -> None:
-    """Register empty modules in place of a package that is not installed.
+    """Register empty modules in place of `package` if the package is not installed.
 
-    PureJaxRL imports such packages, but does not use them on CartPole.
+    PureJaxRL imports the package, but does not use it on CartPole.
     """
     if importlib.util.find_spec(package) is None:
         for name in (package, *modules):

@@ -44,10 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def survey(root: Path) -> tuple[dict[Path, tuple[str, str]], list[str]]:
-    """Return the pages that would change, each with its (old, new) text, and the unused tables.
+    """Return the pages that would change, with their (old, new) texts, and the unused tables.
 
     A table is unused if no page has a marker for it. Raises `ValueError` with the name of the page
-    if a marker names no known table or has no end marker.
+    if a marker names an unknown table or has no end marker.
     """
     if not (root / "README.md").is_file():
         raise ValueError(f"{root} is not a checkout: it has no README.md; give one with --root")

@@ -101,7 +101,7 @@ def notes(documents: Documents) -> str:
 
 
 def _earlier(document: dict[str, Any]) -> dict[str, int]:
-    """Return, for each commit other than the document's, the number of rows measured at it."""
+    """Return commit -> number of rows measured at it, for all commits but the document's own."""
     kept = (row["commit"] for row in document["rows"] if "commit" in row)
     others = (name for name in kept if name != document.get("commit"))
     return dict(collections.Counter(others))
@@ -111,9 +111,9 @@ WHERE: dict[str, Column] = {"device": of("device"), "id": of("id"), "envs": of("
 
 
 def _noted(documents: Documents, lines: Iterable[Any], columns: dict[str, Column]) -> Table:
-    """Return a table with a row for each of `lines`, without the columns that would be empty.
+    """Return a table with a row for each of `lines`, without the columns whose cells are empty.
 
-    The note below the table is the text of `notes`, which says how the measurements were made.
+    The note below the table is the text of `notes`: how the measurements were made.
     """
     return filled(tabulated(lines, columns)._replace(note=notes(documents)))
 
@@ -159,15 +159,16 @@ def beside(documents: Documents) -> Table:
 def _of(label: str, cell: Column) -> Column:
     """Return a column that applies `cell` to the row of contestant `label`.
 
-    A line of the table is a dictionary from the labels of contestants to their rows.
+    Each line of the table is a dictionary: label of a contestant -> row with its results.
     """
     return lambda line: cell(line.get(label, {}))
 
 
 def _kernels(row: Row) -> str:
-    """Format a step's kernel launches: `12`, or `12 + 3` with 3 more per iteration of a loop.
+    """Format a step's kernel launches: `12`, or `12 + 3` if the step contains loops.
 
-    The second number stands for loops whose number of iterations is known only at run time.
+    The second number counts the kernels in one iteration of loops whose number of iterations is
+    known only at run time.
     """
     trips = f" + {row['kernels_per_trip']}" if row.get("kernels_per_trip") else ""
     return whole(row.get("kernels")) + trips
@@ -183,8 +184,8 @@ def _factor(ours: str, other: str) -> Column:
 def faster(row: Row, other: Row) -> float | None:
     """Return how many times faster `row` is than `other`; None if it is unknown.
 
-    If both rows have equally many times, they were measured in turns, and the result is the median
-    over turns of the ratio of their times. Otherwise the result is the ratio of the two speeds.
+    Rows with equally many times were measured in turns. Their result is the median, over the turns,
+    of the ratio of their speeds. Otherwise the result is the ratio of the two reported speeds.
     """
     taken = {len(each.get("times_s", ())) for each in (row, other)}
     if "steps" in row and "steps" in other and len(taken) == 1:
@@ -219,8 +220,8 @@ def _slowest(line: list[Row]) -> str:
 def billion(documents: Documents) -> Table:
     """Build a table of the training run of a billion steps, with a line for each slice.
 
-    A slice is a part of the run that one call of `card` trained. A line shows the returns at the
-    end of its slice.
+    A slice is the part of the run that one call of `card` trained. The line shows the returns at
+    the end of the slice.
     """
     rows = list(rows_of(documents))
 

@@ -119,9 +119,9 @@ def h200_learning(found: dict[str, Any]) -> Table:
 
 
 def _evaluation(run: dict[str, Any]) -> str:
-    """List each seed's evaluation return, or summarise them if there are more than eight seeds.
+    """List each seed's evaluation return; with more than eight seeds, return a summary.
 
-    The summary counts the seeds with returns of at least 0.95, of at least 0.9, and below 0.5.
+    The summary counts the seeds with a return of at least 0.95, of at least 0.9, and below 0.5.
     """
     found = [seed["mean_return"] for seed in run["eval"]["per_seed"]]
     if len(found) <= 8:
@@ -137,7 +137,8 @@ def _evaluation(run: dict[str, Any]) -> str:
 def kernels(row: Mapping[str, Any]) -> str:
     """Format a step's kernel launches: `12`, or `12 + 3 per trip` (iteration of a loop).
 
-    The second number stands for loops whose number of iterations is unknown at compile time.
+    The second number counts the kernels in one iteration of loops whose number of iterations is
+    unknown at compile time.
     """
     trips = row["kernels_per_trip"]
     return f"{row['kernels']:,}" + (f" + {trips} per trip" if trips else "")
@@ -221,8 +222,8 @@ RULES: dict[str, Column] = {"rules, at most": of("rules"), **WHO_AND_FROM, **COU
 
 of_rows("work-update", f"{RESULTS}/update_work.json", UPDATES)
 of_rows("memory-craft", f"{RESULTS}/memory_craft.json", MEMORY)
-# `full=False` leaves out empty columns: some files were counted before the time model existed, so
-# their columns of predicted times are empty.
+# `full=False` leaves out columns without any figures, such as predicted times in files that were
+# counted before the time model existed.
 for _name, _file, _columns in (
     ("work-doorkey", "gpu_work_doorkey", {**WHO_AND_FROM, **COUNTS}),
     ("work-obs", "gpu_work_obs", {"observation": of("obs"), **COUNTS}),
@@ -236,8 +237,7 @@ for _name, _file, _columns in (
 def work_puzzles(work: dict[str, Any]) -> Table:
     """Build a table of the kernels and bytes that were counted in a step of each puzzle.
 
-    The number in brackets counts the kernels of the step itself, without the kernels of the scan
-    around the step (`loop_kernels`).
+    The number in brackets leaves out the kernels of the scan around the step (`loop_kernels`).
     """
     pairs: dict[str, dict[str, Any]] = {}
     for row in work["rows"]:

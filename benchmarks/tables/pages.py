@@ -58,9 +58,9 @@ def filled(text: str, render: Callable[[str], str]) -> str:
 
 
 def typed(text: str) -> Iterator[str]:
-    """Yield the first line of each table that was typed by hand without a reason.
+    """Yield the first line of each table that was typed by hand without giving a reason.
 
-    Such a table has figures, is not between markers, and has no `typed: WHY` above it.
+    These are tables with figures outside of markers, without `typed: WHY` on the line above.
     """
     for match in _TYPED.finditer(_FENCE.sub("", _BLOCK.sub("", text))):
         lines = match["lines"].splitlines()

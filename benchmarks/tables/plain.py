@@ -11,9 +11,9 @@ GAP = "  "  # text between two columns
 def plain(lines: Sequence[Sequence[str]], width: int | None = None) -> str:
     """Return a table as text with aligned columns, in which numbers are right-aligned.
 
-    The first of `lines` has the headings. By default `width` is the width of the terminal (or the
-    variable `COLUMNS`), and unlimited in a pipe. Text wraps at spaces; if the table is still too
-    wide, each row becomes a block of lines.
+    The first of `lines` has the headings. `width` is by default the width of the terminal (or the
+    variable `COLUMNS`), and unlimited in a pipe. Cells wrap at spaces. A table that is still too
+    wide becomes a list of blocks, one for each row.
     """
     room = width or shutil.get_terminal_size((0, 0)).columns
     columns = list(zip(*lines, strict=True))
@@ -45,7 +45,7 @@ def _widths(
     `room` 0 means that the width is unlimited.
     """
     widths = [max(map(len, column)) for column in columns]
-    least = [  # smallest width of each column; a number and its unit stay on one line
+    least = [  # smallest width of each column: numbers do not wrap, text wraps at spaces
         max(_longest_word(head), *map(len if number else _longest_word, cells), 0)
         for (head, *cells), number in zip(columns, numeric, strict=True)
     ]

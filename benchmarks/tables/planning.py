@@ -7,9 +7,8 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-# Name of a record's entry with a figure of A* that uses the puzzle's own lower bound on the cost;
-# `{}` is the figure's name. The entry with only the figure's name is of A* with the learned
-# heuristic.
+# Name of the entry with a figure of A* that uses the puzzle's own lower bound on the cost; `{}` is
+# the name of the figure. The entry `{}` alone is the figure of A* with the learned heuristic.
 OWN = "{}_with_own_bound"
 
 
@@ -125,8 +124,8 @@ def searches(runs: list[dict[str, Any]]) -> Table:
 def acted(evaluation: dict[str, Any]) -> str:
     """Describe how a policy chose actions: `greedy`, `sampled`, `greedy search` ...
 
-    Old files do not record how actions were chosen. In old files, policies with a search acted
-    greedily, and policies without a search sampled actions.
+    Old files do not record this. In their evaluations, a policy with a search acted greedily, and a
+    policy without a search sampled its actions.
     """
     searched = "without_search" in evaluation
     older = {"search": searched, "actions": "greedy" if searched else "sampled"}
@@ -169,7 +168,10 @@ def worlds(rows: list[dict[str, Any]]) -> Table:
 
 
 def _predicted(seed: dict[str, Any]) -> float:
-    """Return the fraction of transitions that a seed's model predicted; old files: `foretold`."""
+    """Return the fraction of transitions that a seed's model predicted.
+
+    Old files store the fraction under the name `foretold`.
+    """
     return seed["predicted"] if "predicted" in seed else seed["foretold"]
 
 
@@ -180,9 +182,9 @@ def _levels(row: dict[str, Any]) -> str:
 
 
 def _span(values: Sequence[Any], text: Column) -> str:
-    """Format the range of values as `low to high`, or as one value if both are formatted equally.
+    """Format the range of values as `low to high`, or as one value if both texts are equal.
 
-    `text` formats a value.
+    `text` maps a value to its text.
     """
     low, high = (text(bound(values)) for bound in (min, max))
     return low if low == high else f"{low} to {high}"

@@ -218,8 +218,8 @@ def _factors(*benches: dict[str, Any]) -> list[str]:
     """Return the cells of the column `jaxenvs is faster by`, one for each of `PEERS`."""
     craft, full, cpu, gpu, puzzles, envpool = map(turns, benches)
     doorkey, h200 = _at(cpu, CPU_BATCH), _at(gpu, GPU_BATCH)
-    # Name of the game -> (rows measured in turns at one batch size, name of this library's row with
-    # the observation that the peers return).
+    # Name of the game -> a pair: the rows that were measured in turns at one batch size, and the
+    # name of this library's row whose observation is that of the peers.
     games = {
         "Classic": (_at(craft, CPU_BATCH), "exact"),
         "full game": (_at(full, CPU_BATCH), FLOATS),
@@ -252,8 +252,8 @@ def _at(groups: list[Turns], num_envs: int) -> Turns:
 def _times(group: Turns, ours: str, other: str, spent: str = "seconds") -> str:
     """Return how many times faster row `ours` is than row `other`, as text.
 
-    If CPU time was measured, the result is `N per core`, the ratio of CPU times, because CPU time
-    depends less on the machine's load than wall time. Otherwise the times `spent` are compared.
+    If both rows have CPU times, the result is `N per core`, the ratio of CPU times: they depend
+    less on the machine's load. Otherwise the result is the ratio of the times in the entry `spent`.
     """
     rows = group.rows.get(ours, {}), group.rows.get(other, {})
     per_core = turns_faster(*rows, CORE)
@@ -261,7 +261,7 @@ def _times(group: Turns, ours: str, other: str, spent: str = "seconds") -> str:
 
 
 def _listed(factors: dict[str, str]) -> str:
-    """Return a text with the measured speed-ups, each followed by its game in brackets."""
+    """Return the measured speed-ups as text: `2.5 (Classic), 3.1 (full game)`."""
     return ", ".join(f"{factor} ({place})" for place, factor in factors.items() if factor)
 
 
@@ -271,7 +271,7 @@ def _jumanji(group: Turns) -> float | None:
 
 
 def _per_core(group: Turns) -> float | None:
-    """Return the speed-up over EnvPool by CPU time; both libraries return dict observations."""
+    """Return the ratio of CPU times of EnvPool and this library, both with dict observations."""
     ours = next(name for name in group.ours() if group.rows[name]["obs"] == "dict")
     return turns_faster(group.rows[ours], group.rows["EnvPool"], CORE)
 

@@ -40,8 +40,8 @@ TABLES: dict[str, Source] = {}
 def table(name: str, *files: str, command: str = "") -> Callable:
     """Decorator: register the function that builds table `name` from the contents of `files`.
 
-    The function gets the contents as arguments, in the order of `files`. With a `command`, the
-    files may be missing; in place of the table, the page then has one line with this command.
+    The function gets the contents as arguments, in the order of `files`. If a file is missing but
+    `command` is given, the page has a line with this command in place of the table.
     """
 
     def keep(build: Build) -> Build:
@@ -56,8 +56,8 @@ def table(name: str, *files: str, command: str = "") -> Callable:
 def of_rows(name: str, file: str, columns: Mapping[str, Column], full: bool = True) -> None:
     """Register a table with a row for each record of a JSON file.
 
-    The file contains a list of records, or has this list under `rows`. Without `full`, columns
-    whose cells are all empty are left out.
+    The file is a list of records, or has this list under `rows`. With `full=False`, columns whose
+    cells are all empty are left out.
     """
 
     def build(found: Any) -> Table:
@@ -84,8 +84,8 @@ def of_turns(name: str, file: str, columns: Mapping[str, Column], dated: bool = 
 def render(name: str, root: Path) -> str:
     """Return the Markdown of a table, without a newline at the end.
 
-    Raises `LookupError` for an unknown name, `FileNotFoundError` for a missing file that should be
-    in the repository.
+    Raises `LookupError` if no table has this name. Raises `FileNotFoundError` if a source file is
+    missing and the table has no command that writes the file.
     """
     if name not in TABLES:
         near = difflib.get_close_matches(name, TABLES, 3) or sorted(TABLES)

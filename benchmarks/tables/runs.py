@@ -163,8 +163,8 @@ def _mean(numbers: Iterable[float | None]) -> float:
 def _along(most: int, marks: Iterable[int]) -> dict[str, Column]:
     """Return columns of a run's results, among them one for each number of steps in `marks`.
 
-    The column of a number of steps shows the mean training return over seeds after these steps. Its
-    cell is empty if the run ended more than 1 % earlier. `most` is the highest possible return.
+    Such a column shows the mean training return over seeds after that number of steps. Its cell is
+    empty if the run ended more than 1 % earlier. `most` is the highest possible return.
     """
 
     def at(steps: int) -> Column:
@@ -254,7 +254,7 @@ def _seeds(row: dict[str, Any]) -> list[dict[str, Any]]:
 def _at_episode(episode: int, what: str, text: Column) -> Column:
     """Return a column: the mean over seeds of figure `what` in one episode of an RL^2 trial.
 
-    `episode` is the index of the episode within the trial.
+    `episode` is the number of the episode in the trial, counted from 0.
     """
     return lambda row: text(
         statistics.fmean(seed["by_episode"][what][episode] for seed in _seeds(row))
@@ -355,9 +355,9 @@ def q_doorkey(rows: list[dict[str, Any]]) -> Table:
 
 @table("runs-q-craft", f"{RUNS}/q_learning.json", f"{RUNS}/craft.json")
 def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
-    """Build a table of the mean returns over seeds of value-based learners and PPO on Craft.
+    """Build a table of the returns of value-based learners and PPO on Craft.
 
-    PPO trained longer, so its cells about the end of a run are empty.
+    PPO has no cells about the end of its run, because it trained longer than the others.
     """
 
     def training(row: dict[str, Any]) -> str:
@@ -381,10 +381,9 @@ def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
 
 
 def _first_at(row: dict[str, Any]) -> str:
-    """Format when the seeds first reach a training return of -200: `FIRST to LAST (N seeds)`.
+    """Format when seeds first reach a training return of -200: `FIRST to LAST (N seeds)`.
 
-    N is the number of seeds that reach -200. The first of these seeds needs FIRST steps, and the
-    last one LAST steps.
+    N seeds reach -200: the earliest of them after FIRST steps, and the latest after LAST steps.
     """
     found = [passes(row, -200.0, seed) for seed in range(row["seeds"])]
     known = sorted(steps for steps in found if steps is not None)

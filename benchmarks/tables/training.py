@@ -25,8 +25,7 @@ def _of_setting(name: str, shown: Callable[[Any], str] = str) -> Column:
 def faster(row: Row, other: Row) -> float | None:
     """Return how many times faster `row` trains than `other`.
 
-    The two learners trained in turns. The result is the median, over the turns, of the ratio of
-    their speeds.
+    The two learners trained in turns. The result is the median over the turns of the speed ratio.
     """
     ours, theirs = ({**each, "steps": each["setting"]["steps"]} for each in (row, other))
     return turns.faster(ours, theirs)

@@ -19,9 +19,9 @@ PACKAGES = {"EnvPool": "envpool", "NAVIX": "navix", "XLand-MiniGrid": "xminigrid
 class Turns(NamedTuple):
     """Results of all contestants on one id at one batch size, which were measured in turns.
 
-    `rows` maps names to rows. The row of another package has the package's name. A row of this
-    library is named by its reset source, followed by its observation if the first row has another
-    observation.
+    `rows` maps a name to the row with the results. Another package has its own name. A row of this
+    library is named by its reset source. If its observation differs from the first row's, the
+    observation follows.
     """
 
     id: str
@@ -59,8 +59,8 @@ def _name(row: dict[str, Any], group: Turns) -> str:
 def faster(row: dict[str, Any], other: dict[str, Any], spent: str = "seconds") -> float | None:
     """Return how many times faster `row` is than `other`; None if one of them has no times.
 
-    The entry `spent` of a row has one time for each turn. The result is the median, over the turns,
-    of the ratio of the two speeds.
+    The entry `spent` of a row has one time per turn. The result is the median over the turns of the
+    speed ratio.
     """
     if not (row.get(spent) and other.get(spent)):
         return None
@@ -93,7 +93,7 @@ def speed(name: str) -> Column:
 def factor(ours: str, other: str, spent: str = "seconds") -> Column:
     """Return a column: how many times faster the row called `ours` is than the one called `other`.
 
-    `spent` is the entry with the times to compare: wall seconds, or `CORE` for CPU seconds.
+    `spent` is the entry of the times to compare: `seconds` for wall time, `CORE` for CPU time.
     """
     return lambda group: ratio(faster(group.rows.get(ours, {}), group.rows.get(other, {}), spent))
 

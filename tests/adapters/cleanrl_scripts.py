@@ -91,7 +91,7 @@ def recorded(id, num_envs):
 def changed(source, id):
     """Return a script's source with its statement `envs = ...SyncVectorEnv(...)` replaced.
 
-    Raises `ValueError` unless the script has exactly one such statement.
+    Raises `ValueError` if the script has no such statement or several.
     """
     found = [
         node

@@ -26,7 +26,7 @@ class EchoState(State):
 
 
 class Echo(Env):
-    """Environment whose observations and infos are fields of the state, returned unchanged."""
+    """Environment that returns fields of its state, unchanged, as observations and infos."""
 
     reward_range = (0.0, 1000.0)
 
@@ -81,8 +81,8 @@ def native(env, actions, mode, seed=SEED):
     """Return copies of all results of `make_vec` for `actions` (steps, num_envs).
 
     Random keys are derived from the seed as the documentation of `to_torch_vec` says. With mode
-    "none", done environments are reset. Params are passed as arguments, because XLA rounds a
-    division by a constant differently.
+    "none", environments are reset when they are done. Params are arguments of the compiled step,
+    because XLA would round a division by a constant differently.
     """
     params = env.default_params
     venv = make_vec(env, actions.shape[1], autoreset=mode)

@@ -102,7 +102,8 @@ def test_ends_and_limits_have_their_own_discounts():
     for step in play(to_dm_env(DOORS, seed=1), 60):
         if step.last():
             kinds.add(float(step.discount))
-            # The observation must belong to the episode that ended, not to the next one.
+            # The reward equals `number` in the final observation of the episode that ended, not in
+            # the first observation of the next.
             assert step.reward == step.observation["number"]
         elif step.mid():
             assert step.discount == 1.0

@@ -1,6 +1,7 @@
 """Tests that results of `ExportedBatch` are separate buffers, which other packages may change.
 
-They need no PyTorch: a NumPy array on the memory of a JAX array stands for a tensor.
+The tests need no PyTorch. In place of a tensor, they use a NumPy array that shares the memory of a
+JAX array.
 """
 
 import ctypes
@@ -44,7 +45,7 @@ def play(envs, actions, mode, use, seed=SEED):
     """Yield `use(results)` after each reset and step; overwrite each action after its step."""
     results = envs.begin(seed, every_row(envs.num_envs), True)
     yield use(results)
-    # Start at an address that is a multiple of 64: JAX shares only aligned memory.
+    # Use memory that starts at a multiple of 64 bytes: JAX copies memory that is not aligned.
     room = np.zeros(envs.num_envs + 64, np.int32)
     start = (-room.ctypes.data % 64) // 4
     given = room[start : start + envs.num_envs]
@@ -62,7 +63,10 @@ def play(envs, actions, mode, use, seed=SEED):
 @every_mode
 @pytest.mark.parametrize("env", [ECHO, *by_default(IDS[:1], IDS, full=IDS[1:])], ids=str)
 def test_changed_results_and_actions_change_no_later_result(env, mode):
-    """Overwrite every result and action after its use; compare with the batch of `make_vec`."""
+    """Overwriting results and actions after their use does not change later results.
+
+    The later results are compared with those of a batch of `make_vec`.
+    """
     env = jaxenvs.make(env) if isinstance(env, str) else env
     actions = actions_for(env, 30, ROWS)
 
@@ -98,7 +102,10 @@ def test_results_are_not_the_state():
 
 
 def test_results_are_separate_without_compilation():
-    """Results are separate without `jit` too, where a function can return its input's buffer."""
+    """Results are separate buffers also without `jit`.
+
+    Without `jit`, a function can return the buffer of an input.
+    """
     actions = actions_for(ECHO, 3, 2)
     with jax.disable_jit():
         envs = batch(ECHO, "none", 2)

@@ -22,8 +22,8 @@ from jaxenvs.core.starts import LEVEL, RESET, STEP
 NAMES = register_in_gymnasium()
 # The checker warns that speeds are unbounded, also for Gymnasium's own CartPole.
 unbounded = pytest.mark.filterwarnings("ignore:.*(minimum|maximum) value is -?infinity")
-# Ignore Gymnasium's warning about ids that have a newer version. MiniGrid has such ids, and this
-# library has both versions of them.
+# Ignore Gymnasium's warning about ids with a newer version. This library has some ids of MiniGrid
+# in two versions.
 older = pytest.mark.filterwarnings("ignore:.*is out of date. You should consider upgrading")
 
 
@@ -42,7 +42,7 @@ def test_every_id_is_registered_once():
     "id", by_default(FAMILIES.values(), full=[FAMILIES["Craft"], FAMILIES["PuzzleScript"]])
 )
 def test_gymnasium_finds_no_fault(id):
-    """Any warning of Gymnasium's checker is an error here.
+    """Gymnasium's checker gives no error and no warning; warnings are errors in the tests.
 
     The test also renders and closes the environment.
     """
@@ -136,9 +136,9 @@ def test_a_pickled_episode_continues_identically():
 
 @pytest.mark.slow
 def test_gymnasium_may_fork_before_the_first_episode():
-    """A process can fork after it has made an environment.
+    """A process can fork after it has made an environment, as `AsyncVectorEnv` does.
 
-    `AsyncVectorEnv` makes one environment to read its spaces, and then forks.
+    `AsyncVectorEnv` first makes one environment, to read its spaces.
     """
     code = """
 import gymnasium

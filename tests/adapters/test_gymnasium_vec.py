@@ -67,8 +67,8 @@ def test_every_row_behaves_like_a_single_environment(id, mode):
 def episodes(mode, rows=ROWS, steps=STEPS):
     """Return the returns and lengths of episodes, from a loop over single environments.
 
-    The result has one dict per step: index of each environment whose episode ends in this step ->
-    (return, length) of the episode.
+    The result has one dict for each step. It maps the index of each environment whose episode ends
+    in the step to the pair (return, length) of the episode.
     """
     envs = [to_gymnasium(DOORS) for _ in range(rows)]
     for i, env in enumerate(envs):
@@ -78,7 +78,7 @@ def episodes(mode, rows=ROWS, steps=STEPS):
     for action in actions_for(to_gymnasium_vec(DOORS, rows), steps):
         ended = {}
         for i, env in enumerate(envs):
-            if over[i]:  # happens only in mode NEXT_STEP: this step only restarts
+            if over[i]:  # only in mode NEXT_STEP: this step just resets
                 env.reset()
                 over[i] = False
                 continue
@@ -126,7 +126,10 @@ def test_episode_statistics_lose_no_step_and_no_episode(mode):
 
 @every_mode
 def test_normalised_observations_are_those_of_gymnasiums_own_batch(mode):
-    """In modes other than NEXT_STEP, Gymnasium's wrapper refuses our batch and also its own."""
+    """Gymnasium's wrapper gives the same results on our batch and on Gymnasium's batch.
+
+    In modes other than NEXT_STEP, the wrapper refuses both batches.
+    """
     params = jaxenvs.make("Classic-CartPole-v0").default_params.replace(max_steps_in_episode=LIMIT)
     ours, theirs = pair(jaxenvs.make("Classic-CartPole-v0"), mode, params)
     try:
@@ -209,7 +212,8 @@ def test_one_compilation_for_all_batches_of_a_kind():
     """Batches that differ only in their params share compiled programs."""
 
     class Counted(Doors):
-        # Three traces: to compute shapes, to compile the reset of all rows, and of some rows.
+        # JAX may trace `reset_state` three times: to compute shapes, to reset all rows, and to
+        # reset some rows.
         reset_state = chex.assert_max_traces(Doors.reset_state, n=3)
         step_state = chex.assert_max_traces(Doors.step_state, n=1)
 

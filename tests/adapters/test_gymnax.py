@@ -98,7 +98,7 @@ def test_six_values_of_every_step(batch):
 
 @pytest.mark.full
 def test_levels_are_the_same_alone_and_in_any_batch(batch):
-    """A single environment and a batch must generate the same levels.
+    """A single environment and a batch generate the same levels, although the code differs.
 
     A single environment generates them in a `cond`, a batch through `make_vec`.
     """
@@ -187,7 +187,7 @@ def test_spaces_draw_all_their_values():
         assert drawn.dtype == space.dtype
         np.testing.assert_array_equal((drawn.min(0), drawn.max(0)), (space.low, space.high))
     low = gymnax_space(Box(0, [1, 2], (2,), np.int32)).low
-    # `low` must have the shape of `high`; otherwise gymnax could not translate the space
+    # gymnax can only translate a space whose `low` has the shape of `high`
     assert low.shape == (2,)
 
 
@@ -200,7 +200,7 @@ def test_params_differ_in_a_batch():
 
     ends = jax.jit(jax.vmap(done, in_axes=(None, 0)))(KEY, limits)
     assert ends[0].all() and not ends[1:, 0].any()
-    assert ends[1].any()  # ends by the time limit, unless the task ended before
+    assert ends[1].any()  # the time limit ends this episode, unless it has ended before
 
 
 def test_it_is_an_environment_of_gymnax():

@@ -62,9 +62,9 @@ class Log:
 
 
 class OptimisticResets:
-    """Wrapper for a batch: each step generates one new level for every `RATIO` environments.
+    """Wrapper for a batch that generates one new level for every `RATIO` environments per step.
 
-    Environments whose episode ended share the new levels.
+    An environment whose episode ends restarts in the level of its group of `RATIO` neighbours.
     """
 
     def __init__(self, env):

@@ -60,10 +60,9 @@ def test_packages_load_at_first_use_and_errors_name_the_extra():
 
 
 def test_making_an_adapter_for_gymnasium_starts_no_backend():
-    """Making an adapter must not start a JAX backend.
+    """Making an adapter must not start a JAX backend, because the process may fork afterwards.
 
-    Gymnasium's `AsyncVectorEnv` forks afterwards, and after the start of a backend a fork would
-    hang.
+    Gymnasium's `AsyncVectorEnv` forks, and a fork after the start of a backend would hang.
     """
     code = f"IDS = {list(FAMILIES.values())!r}\n{NO_BACKEND}"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

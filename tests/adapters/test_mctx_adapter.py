@@ -66,9 +66,9 @@ def test_a_root_has_no_prior_for_what_is_illegal(boards):
 
 
 def test_nothing_happens_after_the_end_and_the_limit_is_none():
-    """After a terminal step, reward and value are 0, and the state stays the same.
+    """After a terminal step, reward and value are 0, and the state no longer changes.
 
-    The search ignores the time limit.
+    The time limit of 2 steps has no effect in the search.
     """
     limit = DOORS.default_params.replace(max_steps_in_episode=2)
     _, state = jax.jit(jax.vmap(DOORS.reset))(jax.random.split(KEY, 8))
@@ -98,7 +98,7 @@ def test_nothing_happens_after_the_end_and_the_limit_is_none():
 
 
 def test_the_search_draws_its_own_random_outcomes():
-    """Searches with two keys draw two different outcomes of the same state and action."""
+    """The key of a search determines random outcomes: two keys give two outcomes of an action."""
     _, state = jax.jit(jax.vmap(DOORS.reset))(jax.random.split(KEY, 64))
     step = mctx_recurrent_fn(DOORS, lambda *_: (jnp.zeros((64, 3)), jnp.zeros(64)))
     step = jax.jit(step)

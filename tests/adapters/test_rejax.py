@@ -20,8 +20,8 @@ from jaxenvs.adapters import to_gymnax
 SEEDS = 2
 GRID = {"num_envs": 16, "num_steps": 64, "num_minibatches": 4, "num_epochs": 8}
 GRID |= {"learning_rate": 4e-4, "max_grad_norm": 0.5, "gae_lambda": 0.95, "ent_coef": 0.005}
-# Rollouts are small so that there are many: in each rollout, rejax lets a value prediction change
-# by at most `clip_eps`.
+# Use many small rollouts, because rejax lets a value prediction change by at most `clip_eps` per
+# rollout.
 CARTPOLE = {"num_envs": 8, "num_steps": 32, "num_minibatches": 1, "num_epochs": 20}
 CARTPOLE |= {"learning_rate": 5e-4, "max_grad_norm": 0.5, "gae_lambda": 0.8, "gamma": 0.98}
 EMPTY = wrappers.OneHot(env=jaxenvs.make("Grid-Empty-5x5-v0"))

@@ -172,7 +172,7 @@ def test_a_device_has_names_in_both_packages(device):
 
 
 def test_a_gpu_without_an_index_is_the_current_one_of_pytorch(monkeypatch):
-    """`cuda` means the device that is PyTorch's current device when the batch is made."""
+    """`cuda` is the GPU that is PyTorch's current device when the batch is made."""
     gpus = [types.SimpleNamespace(platform="gpu", local_hardware_id=i) for i in range(2)]
     monkeypatch.setattr(jax, "local_devices", lambda backend=None: gpus)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

@@ -12,15 +12,15 @@ from jaxenvs.core.spaces import Box, Dict, Discrete, MultiDiscrete
 from jaxenvs.core.struct import struct
 
 IDS = jaxenvs.registry.list()
-# Family -> id with which the tests of compiled programs run by default. With other ids they are
-# slow tests.
+# Family -> id with which tests of compiled programs run by default. For all other ids these tests
+# are marked `slow`.
 FAMILIES = {jaxenvs.spec(id).family: id for id in reversed(IDS)}
 
 
 def by_default(ids, of=IDS, full=()):
-    """Return pytest parameters for the ids `of`.
+    """Return pytest parameters for the ids `of`, with markers.
 
-    Those in `ids` run by default, those in `full` get the marker `full`, all others `slow`.
+    Ids in `ids` have no marker, ids in `full` the marker `full`, and all others the marker `slow`.
     """
     run = dict.fromkeys(ids, ()) | dict.fromkeys(full, pytest.mark.full)
     return [pytest.param(id, marks=run.get(id, pytest.mark.slow)) for id in of]
@@ -35,10 +35,10 @@ class DoorsState(State):
 
 
 class Doors(Env):
-    """Environment that adds actions to a number, which is the reward; episodes have 2 to 9 steps.
+    """Environment that adds each action to a number; the reward of a step is the number.
 
-    The observation is a dict with every kind of space. Actions are discrete; with `vector`, an
-    action is a vector of two integers.
+    An episode has 2 to 9 steps. The observation is a dict with every kind of space. Actions are
+    discrete; with `vector`, an action is a vector of two integers.
     """
 
     vector: bool = False

@@ -74,9 +74,9 @@ class Reader:
         return lambda pose: self.cells.get(self._ahead(pose)) == thing
 
     def _towards(self, there: Callable[[Pose], bool]) -> str:
-        """Return the first action on a shortest way to a pose for which `there` is true.
+        """Return the first action of a shortest way to a pose for which `there` is true.
 
-        The result is "" if `there` is true for the agent's own pose.
+        Return "" if `there` is true for the agent's current pose.
         """
         waiting, seen = collections.deque([(self.pose, "")]), {self.pose}
         while waiting:

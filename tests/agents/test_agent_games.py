@@ -111,7 +111,7 @@ def test_a_picture_decodes(client):
 
 
 def test_a_picture_shows_only_what_the_agent_sees():
-    """Levels that differ where the agent does not look have the same picture."""
+    """Levels that differ only in cells that the agent does not see have the same picture."""
     env, seen = jaxenvs.make(DOOR), {}
     for seed in range(20):
         episode = Episode(env, seed)
@@ -257,7 +257,8 @@ def test_a_client_that_cannot_be_known_names_its_session(client):
     session = ask(stranger, "reset", environment=ID).data["session"]
     assert "give `session`, the name that reset returned" in refused(stranger, "observe")
     ask(stranger, "observe", session=session)
-    # Unknown clients have no limit of their own, only the limit `in_all`.
+    # Open more sessions than one client may have. Clients without a name have no such limit, only
+    # the limit `in_all`.
     for _ in range(games.PER_CLIENT):
         ask(stranger, "reset", environment=ID)
     ask(stranger, "observe", session=session)
@@ -282,7 +283,7 @@ def test_actions_without_names_cannot_be_played(as_a_user, monkeypatch):
 
 
 def test_episodes_in_threads_are_the_ones_played_alone(client):
-    """Each thread plays its own session; all threads together compile the step once."""
+    """Sessions in threads play as they would alone; all threads together compile the step once."""
     drawn = np.random.default_rng(0).integers(0, 3, (8, 30))
     lists = [[("left", "right", "forward")[i] for i in row] for row in drawn]
     answers: dict[int, str] = {}

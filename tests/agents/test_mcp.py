@@ -27,7 +27,8 @@ from jaxenvs.commands import table
 
 GROUP = "agents"  # tests of this group share a worker, which compiles their games once
 ID, DOOR = "Grid-Empty-5x5-v0", "Grid-DoorKey-5x5-v0"
-# Client modes: protocol with a handshake, and protocol of 2026-07-28, which has no connections.
+# Client modes: `legacy` uses the protocol with a handshake, `auto` the protocol of 2026-07-28,
+# which has no connections.
 MODES = ("legacy", "auto")
 NAMES = ("left", "right", "forward")
 
@@ -133,7 +134,7 @@ def test_twenty_clients_over_http_play_the_episodes_that_they_would_alone(addres
     async def play(seed: int) -> None:
         async with Client(address, mode=MODES[seed % 2]) as client:
             first = await ask(client, "reset", environment=DOOR, seed=seed)
-            # A client with a connection need not name its session.
+            # Only clients without a connection must name their session.
             names = {"session": first.structured_content["session"]} if seed % 2 else {}
             for at in range(0, 40, 10):
                 result = await ask(client, "act", actions=drawn(seed)[at : at + 10], **names)

@@ -19,10 +19,10 @@ class Rounding(NamedTuple):
 def assert_alike(here, there, rounding=None):
     """Raise `AssertionError` with the earliest difference between two dicts of arrays.
 
-    Integers must be equal. Floats must be equal too, unless `rounding` has a tolerance for their
-    output: `reset`, `end`, or a key under `steps` such as `obs`. The first axis of every leaf under
-    the key `steps` is the environment step. A leaf under another key is reported only if all steps
-    agree.
+    Integers must be equal. Floats must be equal too, except for outputs with a tolerance in
+    `rounding`; its keys are `reset`, `end`, and keys under `steps` such as `obs`. Leaves under
+    `steps` have the environment step as first axis. If leaves under `steps` differ, the earliest of
+    these differences is reported; otherwise a difference in another leaf.
     """
     assert jax.tree.structure(here) == jax.tree.structure(there)
     found = []
@@ -43,7 +43,7 @@ def _alike(a, b, allowed):
     same = np.asarray(a == b)
     if not np.issubdtype(a.dtype, np.floating):
         return same
-    # Silence NumPy's warning about subtracting infinities; these are compared by equality.
+    # NumPy warns about inf - inf. Silence it: `same` already counts equal infinities as equal.
     with np.errstate(invalid="ignore"):
         most = allowed.units * np.spacing(np.maximum(abs(a), abs(b))) + allowed.absolute
         return same | (abs(a - b) <= most) | (np.isnan(a) & np.isnan(b))
@@ -65,7 +65,7 @@ def _described(path, different, a, b, stepped, found):
 
 
 def _value(value):
-    """Format a number; for an int32 whose bits may be a float32, add the float32."""
+    """Format a number; for an int32 that may be the bits of a float32, add this float32."""
     if value.dtype == np.int32 and FLOATS[0] <= value < FLOATS[1]:
         return f"{value} (as float32 {value.view(np.float32)!s}, as bits {int(value):#010x})"
     return str(value)

@@ -201,7 +201,7 @@ except results.OutOfTimeError:
 def run_tests(folder: Path, processes: int, seconds: float) -> tuple[list[dict], str]:
     """Run GPU tests in a separate process, as the job does; return the rows and the output.
 
-    The result file already has a row for the first test, as if an earlier run had recorded it.
+    The result file already has a row for the first test, as after an earlier run.
     """
     (folder / "test_some.py").write_text(FILE)
     (folder / "pytest.ini").write_text("[pytest]\nmarkers = gpu: needs a GPU\n")
@@ -250,9 +250,9 @@ def test_korfs_levels_are_a_hundred_and_their_bounds_hold():
 
 
 def test_levels_without_room_are_searched_again():
-    """Each further pass must get the goal board in place of the levels that are already solved.
+    """In each further pass, the goal board must replace the levels that are already solved.
 
-    A function that solves one level per pass replaces the search; [0] is the goal board.
+    The stand-in `solve` solves one level per pass; the goal board is [0].
     """
     asked = []
 

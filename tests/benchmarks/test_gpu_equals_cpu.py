@@ -30,12 +30,14 @@ def gpus() -> list[jax.Device]:
 CPU = jax.devices("cpu")[0]
 OTHER = (gpus() or [CPU])[0]
 ALONE = OTHER == CPU  # without a GPU the CPU is compared with itself, to test this file
-# LIMIT is the time limit in steps; every environment reaches it three times in a rollout.
+# Number of environments, number of steps, and time limit in steps. The time limit ends every
+# environment's episode three times in a rollout.
 ENVS, STEPS, LIMIT = (4, 7, 2) if ALONE else (256, 200, 60)
 SMALL = 1024  # leaves of the state with more numbers per environment are compared only at the end
-# Tolerances of one and two units in the last place. Division on a GPU is off by up to two.
+# Tolerances of one and of two units in the last place. A GPU's division is off by at most two.
 UNIT, QUOTIENT = Rounding(units=1), Rounding(units=2)
-# Rounding errors grow in physics: near the top, a pendulum multiplies them by 10,000 in an episode.
+# Tolerance for physics, in which rounding errors grow: near the top, a pendulum multiplies them by
+# 10,000 in an episode.
 PHYSICS = dict.fromkeys(("reset", "obs", "end"), Rounding(units=1, absolute=1e-5))
 # Prefix of an id -> outputs that the GPU may round differently, and by how much.
 ROUNDING = {
@@ -53,8 +55,8 @@ ROUNDING = {
 MADE_ALIKE = 1e-5  # largest fraction of cells in Craft's worlds that may differ
 IDS = jaxenvs.registry.representatives()
 CHEAP = ("Classic-CartPole-v0",)
-# Ids that run with the marker `full`. FULL has an id of each family; NAMED has ids whose floats are
-# rounded differently on a GPU.
+# Ids that are tested with the marker `full`. FULL has one id of each family, and NAMED has ids
+# whose floats a GPU rounds differently.
 FULL = {jaxenvs.spec(id).family: id for id in IDS}.values()
 NAMED = (
     "Puzzle-SlidingTile-5x5-v0",
@@ -69,9 +71,9 @@ full = pytest.mark.full
 
 @functools.cache
 def compiled(id: str, source: str | None, **fields):
-    """Return a batch's params and its compiled reset and random rollout.
+    """Return the params of a batch, and its compiled reset and random rollout.
 
-    Craft's levels come from a pool.
+    For Craft, `source` is ignored: its levels come from a pool.
     """
     source = "pool" if jaxenvs.spec(id).family == "Craft" else source
     venv = jaxenvs.make_vec(id, ENVS, reset_source=source, pool_size=min(64, ENVS), **fields)
@@ -127,7 +129,7 @@ def test_every_class_plays_alike(id):
 
 @full
 def test_every_floor_plays_alike():
-    """Episodes begin on all floors, with armour, among mobs that deal fire and ice damage."""
+    """Episodes begin on every floor, with armour, near mobs that deal fire and ice damage."""
     assert_equal_play("Craft-Ids-v0", kit=-1)
 
 

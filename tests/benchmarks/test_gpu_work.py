@@ -78,8 +78,8 @@ def test_state_of_craft_is_little_more_than_its_map(obs):
 @pytest.mark.parametrize(
     ("id", "kernels", "moved", "microseconds"),
     [
-        # The step has more kernels than in earlier versions, but takes less time, because each
-        # kernel does little work per element.
+        # A step had fewer kernels in earlier versions, but took longer, because each kernel did
+        # more work per element.
         ("Craft-Classic-Ids-v0", 26, 3100, 60),
         ("Craft-Classic-Symbolic-v0", 26, 8900, 66),
         ("Craft-Ids-v0", 35, 7200, 98),
@@ -100,7 +100,7 @@ PARTS = 4  # largest number of operands that a GPU concatenates without branches
 
 
 def branching(text: str) -> list[str]:
-    """Return the concatenations of more than `PARTS` operands along the last axis in HLO text."""
+    """Return the concatenations of more than `PARTS` operands on the last axis, in HLO text."""
     found = re.finditer(r"= \w+\[([\d,]+)\]\S* concatenate\(([^)]*)\), dimensions=\{(\d+)\}", text)
     return [
         match.group()
@@ -144,7 +144,7 @@ def test_an_observation_of_craft_is_few_kernels_without_branches(monkeypatch, id
     [("SlidingTile-4x4", 7, 6), ("Cube-3x3", 5, 4), ("2048", 10, 9)],
 )
 def test_a_step_of_a_puzzle_is_few_kernels(monkeypatch, id, fresh, pool):
-    """Count a step's kernels, without kernels of the scan (counter, keys, actions, stores)."""
+    """The limits leave out kernels of the scan around the step (counter, keys, actions, stores)."""
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     for source, most in (("fresh", fresh), ("pool", pool)):
         work, _ = gpu_work.measure(contestants.ours(f"Puzzle-{id}-v0", 4096, source))

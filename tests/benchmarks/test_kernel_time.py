@@ -104,9 +104,10 @@ def time(seen: Features) -> float:
 
 
 def test_the_predicted_time_of_a_step_is_bounded():
-    """Each of the three kernels of a step takes little longer than an empty kernel.
+    """A step has three kernels, and each of them takes little longer than an empty kernel.
 
-    One kernel increments the counter, one mixes 65,536 words, and one stores eight copies.
+    The kernel `count` increments the counter, `mix` mixes 65,536 words, and `store` stores eight
+    copies.
     """
     kernels = {kernel.name: kernel for kernel in gpu_work.step_kernels(STEP, length=3)}
     times = {name: kernel.microseconds for name, kernel in kernels.items()}
@@ -153,9 +154,10 @@ def test_one_value_read_twice_at_one_index_is_computed_once():
 
 
 def test_neighbours_share_their_work_only_in_short_code():
-    """Only in short code is a value that four neighbouring elements need computed only once.
+    """Four elements of one thread share the computation of a common value only in short code.
 
-    A thread computes the four elements of a row, all of which need the same value.
+    The thread's four elements are those of a row, which all need the same value. In long code the
+    value is computed for each of the four elements.
     """
 
     def repeated(length: int) -> Features:
@@ -172,7 +174,7 @@ def test_neighbours_share_their_work_only_in_short_code():
 
 
 def stack(operands: int, axis: int) -> Features:
-    """Return the features of a concatenation of columns (axis 1) or rows (axis 0)."""
+    """Return the features of a concatenation of columns (`axis` 1) or of rows (`axis` 0)."""
     part = "s32[8192,1]{1,0}" if axis else "s32[1,8192]{1,0}"
     shape = f"s32[8192,{operands}]{{1,0}}" if axis else f"s32[{operands},8192]{{1,0}}"
     names = ", ".join(f"%p{n}" for n in range(operands))
@@ -248,7 +250,7 @@ def test_an_update_in_place_stores_the_update():
     [("u8[50,1048576,147]{2,1,0}", 9070), ("f32[50,65536,1345]{2,1,0}", 5180), ("s32[]", 1.3)],
 )
 def test_the_predicted_zero_fill_agrees_with_an_h200(shape, measured):
-    """Thread-block starts limit the filling of bytes, memory bandwidth the filling of words."""
+    """Filling bytes is limited by the start of thread blocks, filling words by memory bandwidth."""
     seen = fused(f"%z = {shape[: shape.index('[')]}[] constant(0)\n" + filled(shape), [])
     assert time(seen) == pytest.approx(measured, rel=0.25)
 

@@ -184,9 +184,9 @@ def test_a_clone_is_required_and_checked(tmp_path):
 
 
 def test_an_evaluation_plays_our_cart_pole():
-    """Evaluate a policy that pushes towards the side to which the pole falls.
+    """Evaluate a policy that pushes the cart towards the side to which the pole falls.
 
-    The policy's single weight scales the logits; with weight 0, both actions are equally likely.
+    The policy's only weight multiplies the logits. With weight 0, both actions are equally likely.
     """
 
     def logits(weights, obs):
@@ -235,7 +235,8 @@ def test_separate_networks_share_no_weights():
     assert logits.shape == (2,)
     gradient = jax.grad(lambda weights: network.apply(weights, one)[1])(weights)
     used = [bool(jnp.any(leaf != 0)) for leaf in jax.tree.leaves(gradient)]
-    # The value's gradient is nonzero for half of the weight arrays, those of the critic.
+    # Half of the weight arrays belong to the critic. Only these have a nonzero gradient of the
+    # value.
     assert sum(used) == len(used) / 2 == 6
 
 

@@ -81,12 +81,12 @@ def test_a_row_has_the_run_with_the_most_seeds(no_ray):
 def test_learners_that_are_not_one_program_are_excepted():
     (sentence,) = re.findall(r"Each but (.*?) is one compiled program", TRAINING)
     apart = {name for name, row in ALGORITHMS.items() if row.command}
-    # The page calls `ppo-ray` "PPO with `--ray`", so its name is not in the sentence.
+    # The sentence does not name `ppo-ray`, because the page calls it "PPO with `--ray`".
     assert set(re.findall(r"`([\w-]+)`", sentence)) == apart - {"ppo-ray"}
 
 
 def test_figures_of_second_tries_are_those_of_the_table():
-    """The note below the table is the only text that says how many second attempts have learned."""
+    """One text says how many second attempts have learned: the note below the table of them."""
     tries = json.loads((ROOT / registry.RUNS / "retries.json").read_text("utf-8"))
     claims = re.findall(rf"(\d+) of {len(tries)} (?:ids|tries)", LEARNERS)
     table = block("runs-retries")

@@ -16,9 +16,9 @@ ID = "Classic-CartPole-v0"
 
 
 class OneWay(jaxenvs.Env):
-    """Environment in which only one of four actions is legal; the legal action changes every step.
+    """Environment with four actions, of which one is legal; the legal action changes every step.
 
-    An illegal action costs 1.
+    An illegal action has reward -1.
     """
 
     default_params = jaxenvs.Params(max_steps_in_episode=np.int32(4))
@@ -40,7 +40,7 @@ class OneWay(jaxenvs.Env):
 
 
 def test_random_play_takes_only_legal_actions(monkeypatch):
-    """Random play takes only legal actions, like the trained policies it is compared with."""
+    """Random play takes only legal actions, because the policies compared with it do so too."""
     monkeypatch.setattr(reference, "EPISODES", 8)
     monkeypatch.setattr(jaxenvs, "make", lambda id: OneWay())
     row = reference.random_play("Test-OneWay-v0")

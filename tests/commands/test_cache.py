@@ -48,7 +48,8 @@ def events():
 
     jax.monitoring.register_event_listener(listen)
     yield received
-    # Before jax 0.8 the listener cannot be removed; it then goes on appending to an unused list.
+    # Older releases than jax 0.8 cannot remove the listener. Appending to the unused list does no
+    # harm.
     getattr(jax.monitoring, "unregister_event_listener", lambda _: None)(listen)
 
 
@@ -148,7 +149,7 @@ def test_a_full_disk_is_harmless(kept, events):
 
 
 def test_an_empty_program_is_removed(tmp_path):
-    """Empty files are removed, because JAX treats them as missing but does not replace them."""
+    """An empty file is removed: JAX treats the file as missing, but would not overwrite it."""
     half, whole = tmp_path / "half-cache", tmp_path / "whole-cache"
     half.touch()
     whole.write_bytes(b"1")

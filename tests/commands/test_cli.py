@@ -230,7 +230,7 @@ def test_a_finished_command_does_not_wait_for_the_background(output, monkeypatch
         raise SystemExit(f"left with {code}")
 
     monkeypatch.setattr(os, "_exit", leave)
-    # Use another thread name, as a thread of an earlier test may still run in this process.
+    # Use a separate thread name: a thread of an earlier test may still be running.
     monkeypatch.setattr(background, "NAME", "background of this test")
     go_on, job = threading.Event(), background.Background()
     assert output((tmp_path / "out").open("w"), "--version") == 0
@@ -275,8 +275,8 @@ def test_check_reports_each_id_and_returns_the_worst_code(capsys, monkeypatch):
 def scripts():
     """Yield a dict from shell to completion script, and the words that the scripts complete.
 
-    The words are read only once from the help of all commands. The scripts cannot fill their cache
-    of words: they would call Python for this, which is replaced by `false`.
+    The words are read once, from the help of all commands. The scripts would call Python to cache
+    the words of new packages; in the tests they call `false`, so they have no cache.
     """
     with pytest.MonkeyPatch.context() as patch:
         known = completion.words()
@@ -388,7 +388,7 @@ def in_bash(script: str, words: list[str]) -> set[str]:
     given = f"{script}\n{ask}"
     done = subprocess.run(["bash", "-u"], input=given, capture_output=True, text=True, check=True)
     assert done.stderr == ""
-    # If the script gives no words, bash itself completes file names.
+    # With no words from the script, bash completes file names itself.
     return set(done.stdout.split()) or FILES
 
 
@@ -462,7 +462,7 @@ def test_ids_of_a_package_installed_later_are_completed(shell, here, monkeypatch
         (["solve", "La"], {"Late-Puzzle-v0"}),
     ):
         assert ASK[shell](script, words) == fits
-        # Python runs once; after that the words come from the cache
+        # Python runs only for the first completion; later words come from the cache
         assert log.read_text() == "-P -m jaxenvs.commands.completion\n"
     later = time.time() + 9
     os.utime(site, (later, later))  # make the folder newer, as an installation does

@@ -151,10 +151,10 @@ def test_actions_have_the_environments_names():
 
 
 def test_references_of_random_play_are_of_registered_ids():
-    """All ids with reference returns are registered.
+    """All ids with reference returns are registered ids.
 
-    A new id has no reference return until `python -m jaxenvs.benchmarks.reference --ids ID` has
-    run.
+    Not every registered id has one: `python -m jaxenvs.benchmarks.reference --ids ID` adds the
+    returns of a new id.
     """
     random = reference()["random"]
     assert set(random) <= set(jaxenvs.registry.list())
@@ -166,7 +166,7 @@ def test_references_of_random_play_are_of_registered_ids():
 
 
 def test_missing_records_are_marked(monkeypatch):
-    """A run on a changed task or with a bonus does not count as a record of PPO on the task."""
+    """The page says "not recorded" for PPO if all its runs changed the task or had a bonus."""
     (ppo,) = (r for r in rows("Grid-Empty-8x8-v0", "Reference returns") if r[0] == "PPO")
     row = reference()["trained"]["Grid-Empty-8x8-v0"][0]
     assert ppo[1].startswith(f"{np.mean(row['returns']):.4g} (") and row["command"] in ppo[3]
@@ -224,7 +224,8 @@ def listed(capsys, *words: str) -> list[str]:
 def test_list_searches_families_ids_aliases_and_summaries(capsys):
     ids = jaxenvs.registry.list()
     assert listed(capsys) == ids
-    # A family's name lists the ids of this family, and no other ids that contain the name.
+    # Searching for a family's name lists exactly the family's ids, although other ids contain the
+    # name too.
     for family in ("Craft", "grid"):
         assert listed(capsys, family) == jaxenvs.registry.list(family.capitalize())
     assert listed(capsys, "DOORKEY-8") == ["Grid-DoorKey-8x8-v0"]

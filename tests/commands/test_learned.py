@@ -27,25 +27,26 @@ def run(mean: float, succeeded: int | None, episodes: int = 256, apart: tuple[st
         (run(0.1, 5, episodes=32), NEVER, True),
         (run(0.2, 1, episodes=4), NEVER, False),  # large difference, but possibly by chance
         (run(0.079, 30), SELDOM, False),  # p < 0.001, but the difference is too small
-        # The number of successes alone is not enough (P = 0.008). But successes are faster, so the
-        # return is four standard errors higher, which is enough.
+        # 20 successes alone would not be enough (P = 0.008). But the return is four standard errors
+        # higher, because successes are faster, and this is enough.
         (run(0.081, 20), SELDOM, True),
         (run(0.12, 20, episodes=64), SELDOM, True),
         (run(0.12, 9, episodes=48), SELDOM, True),  # p = 0.0002, so it is not by chance
-        # P = 0.0015 is too large. The return is 4 standard errors higher, but is not tested,
-        # because so few episodes succeed.
+        # For 9 of 64 successes P = 0.0015, which is too large. The return, 4 standard errors
+        # higher, does not count, because so few episodes succeed.
         (run(0.12, 9, episodes=64), SELDOM, False),
         # 4 standard errors are enough if the number of successes is unknown
         (run(0.12, None, episodes=64), SELDOM, True),
-        # A return 1.9 higher is not enough: three standard errors of the difference are 2.0.
+        # The return is only 1.9 higher; three standard errors of the difference are 2.0.
         (run(21.9, None), SCORED, False),
         (run(22.1, None), SCORED, True),
-        # Returns are compared, because random play has no record of successes.
+        # Random play has no record of successes, so the returns are compared.
         (run(22.1, 1), SCORED, True),
         (run(-0.1, 0), FALLEN, True),  # without success, but the return is far higher
         (run(-1.0, 0), FALLEN, False),
         (run(0.003, 1, apart=("RND",)), NEVER, False),  # a bonus does not change the task
-        # The run changed the task, and there is no random play on this task to compare with.
+        # The run changed the task. It counts as learned, because random play on this task was not
+        # recorded.
         (run(0.003, 1, apart=("size=5",)), NEVER, True),
     ],
 )
@@ -74,9 +75,9 @@ def test_every_record_has_the_fields_that_the_rule_reads():
 
 
 def test_a_few_successes_of_recorded_runs_are_not_called_learned():
-    """Runs with 1 to 7 successes in 256 episodes do not count as learned.
+    """A recorded run with 1 to 7 successes in 256 episodes has not learned.
 
-    Only runs in environments in which random play seldom succeeds are checked.
+    Runs in environments in which random play has 8 successes or more are not checked.
     """
     table = reference()
     few = [

@@ -102,16 +102,17 @@ def test_list_without_words_keeps_its_order(capsys):
 
 
 def test_pages_have_no_duplicate_rows():
-    """The same run may be in two result files, but must appear once on a page."""
+    """A page never shows a run twice, even if the run is in two result files."""
     for id in ("Grid-MemoryS7-v0", "Grid-MemoryS13-v0", "Classic-CartPole-v0"):
         for section in page(id).sections:
             assert len(set(section.rows)) == len(section.rows), (id, section.title)
 
 
 def test_cartpole_defines_its_success(capsys):
-    """CartPole defines success: the pole is upright at the time limit.
+    """CartPole defines success as a pole that is upright at the time limit.
 
-    An episode with return 104 is therefore reported with its return, not as a failure.
+    So the success rate is printed under this name. Without a definition, it is printed as
+    `success`.
     """
     env = jaxenvs.make("Classic-CartPole-v0")
     ends = np.array([[False, True]])

@@ -177,7 +177,7 @@ LEVELS = (
 
 @pytest.mark.parametrize("id", LEVELS)
 def test_a_level_of_another_size_is_refused(id):
-    """For each array of the level, make a level in which its last axis is one element longer."""
+    """Each array of a level is rejected if its last axis has one element too many."""
     env = jaxenvs.make(id)
     leaves, structure = jax.tree.flatten(env.level_shape)
     assert leaves
@@ -213,7 +213,7 @@ def test_numbers_of_any_integer_type_are_params(env, limit):
 
 
 def test_default_params_may_be_python_numbers():
-    # A warning of JAX about 64-bit types would fail this test: in tests a warning is an error.
+    # This test also fails if JAX warns about 64-bit types: in the tests, a warning is an error.
     params = jaxenvs.Params(max_steps_in_episode=30)
     assert checks.tree_like(params, params, "reset", "params").max_steps_in_episode.dtype == "int32"
 

@@ -23,7 +23,7 @@ def same(a, b):
 
 
 def test_a_batch_has_the_spaces_of_its_actions_and_observations():
-    """`action_space` is the batch's, `single_action_space` the space of one environment."""
+    """`action_space` is for the whole batch, `single_action_space` for one environment."""
     for id in ("Grid-Empty-5x5-v0", "Classic-Pendulum-v0"):
         venv = jaxenvs.make_vec(id, 4)
         env, obs = venv.env, jax.eval_shape(venv.reset, KEY).obs
@@ -59,9 +59,9 @@ def test_actions_of_another_length_are_reported_by_their_shape(actions, shape, a
 
 
 def test_states_are_written_and_read_by_flax_as_their_leaves():
-    """flax cannot serialise this library's structs, so the list of their leaves is serialised.
+    """flax saves and loads the list of a state's leaves, as the documentation recommends.
 
-    The documentation's page on other packages shows how.
+    flax cannot serialise the state itself, because it does not know this library's structs.
     """
     assert "serialization.to_bytes(jax.tree.leaves(state))" in PAGE.read_text()
     venv = jaxenvs.make_vec("Grid-Empty-5x5-v0", 4, autoreset="next_step", reset_source="stock")

@@ -20,7 +20,7 @@ INSTRUCTION = re.compile(r"^\s+(?:ROOT )?%\S+ = (\S+?)(?:\{\S*)? ([\w\-]+)\(")
 
 
 def compiled_text(source):
-    """Return the HLO text of a scan over steps, compiled with a donated state."""
+    """Return the HLO text of a scan over steps, compiled to reuse the memory of its input state."""
     venv = jaxenvs.make_vec("Grid-DoorKey-8x8-v0", ROWS, reset_source=source, pool_size=64)
 
     def rollout(state, key):
@@ -44,9 +44,10 @@ def as_users_compile(source):
 
 
 def writers(text):
-    """Return the instructions that write the array of all grids, for each HLO computation.
+    """Return the instructions that write the array of all grids of the batch.
 
-    The result maps names of computations to lists of opcodes; `scatter` writes in place.
+    The result maps the name of each HLO computation to a list of opcodes. The opcode `scatter`
+    stands for a write in place.
     """
     bodies, name = {}, None
     for line in text.splitlines():
@@ -71,9 +72,9 @@ def writers(text):
 
 @pytest.mark.full
 def test_exact_writes_grids_by_scatters_alone():
-    """All writes of the batch's grids are in place, and nothing copies all grids.
+    """The array of all grids is written twice per step, both times in place, and never copied.
 
-    There are two writes: by the agent's move, and in the loop over done episodes.
+    One write is the agent's move. The other write is in the loop over done episodes.
     """
     found = writers(as_users_compile("exact"))
     assert sorted(kind for kinds in found.values() for kind in kinds) == ["scatter", "scatter"]
@@ -81,7 +82,7 @@ def test_exact_writes_grids_by_scatters_alone():
 
 @pytest.mark.full
 def test_fresh_shows_that_this_looks_in_the_right_place():
-    """Negative control: `writers` finds that `fresh` rewrites all grids of the batch in a step."""
+    """Control: `writers` finds that a step with `fresh` rewrites the grids of all environments."""
     found = writers(as_users_compile("fresh"))
     assert "fusion" in [kind for kinds in found.values() for kind in kinds]
 

@@ -20,10 +20,10 @@ def spreads(raw):
 
 
 def density(action, mean, spread, low, high):
-    """Return the density of a rescaled tanh-Gaussian at `action`, in float64.
+    """Return the density of a tanh-Gaussian, rescaled to [low, high], at `action`, in float64.
 
-    It is the density of the normal variable before the tanh, divided by the derivative of the
-    action with respect to this variable.
+    The action is a function of a normal variable. So the result is the density of the normal
+    variable, divided by the derivative of this function.
     """
     share = 2 * (action - low) / (high - low) - 1
     before = np.arctanh(share)
@@ -44,7 +44,7 @@ def test_the_density_of_an_action_is_that_of_the_change_of_variables():
 
 
 def test_densities_integrate_to_one_and_give_the_entropy():
-    """Densities integrate to 1 on a fine grid of actions, and the entropy equals its integral."""
+    """Each density integrates to 1, and the entropy equals the integral of -p log p."""
     mean, spread = OUTPUTS[:, :2].astype(float), spreads(OUTPUTS[:, 2:].astype(float))
     edges = np.linspace(0, 1, 400_001)
     middle = (edges[1:] + edges[:-1]) / 2

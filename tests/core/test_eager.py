@@ -46,7 +46,7 @@ def counted():
 def seconds(call):
     """Return the CPU seconds of a call, until its results are ready.
 
-    Wall time would vary on a busy machine.
+    Wall time is not used, because it varies on a busy machine.
     """
     start = time.process_time()
     jax.block_until_ready(call())
@@ -80,9 +80,9 @@ class LineState(State):
 
 
 class Line(Env):
-    """Environment: a row of cells to walk in.
+    """Environment: a walk in a row of cells.
 
-    The list `called` records an argument of each call of `step_state` and `observe`.
+    `step_state` and `observe` append one of their arguments to the list `called` in each call.
     """
 
     size: int = 5
@@ -125,7 +125,7 @@ def nothing_called_yet():
 
 
 def traced():
-    """Return how many recorded calls were made while tracing."""
+    """Return the number of calls in `called` that were made while JAX traced."""
     return sum(isinstance(value, jax.core.Tracer) for value in Line.called)
 
 
@@ -202,7 +202,10 @@ def test_without_jit_each_operation_runs_by_itself():
 
 
 def test_errors_are_the_same_as_without_compilation(as_a_user):
-    """Message, cause and traceback of an error are the same as without compilation."""
+    """An eager call, which is compiled, raises errors as without compilation.
+
+    Message, cause and traceback of the errors are compared.
+    """
     env, state = Line(), Line().reset(KEY).state
     params = env.default_params.replace(max_steps_in_episode=2**40)
     unsigned = params.replace(max_steps_in_episode=np.uint32(2**32 - 1))

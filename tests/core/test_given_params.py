@@ -99,7 +99,7 @@ def test_default_params_that_come_from_elsewhere_take_them_too(made):
         default_params = usual
 
     class OfMixin(Mixin, base):
-        """Environment whose params come from a base class that is not an environment."""
+        """Environment that inherits its params from a base class that is not an environment."""
 
     class OfField(base):
         """Environment that stores its params in a field."""

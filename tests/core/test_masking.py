@@ -63,7 +63,7 @@ def test_an_environment_has_illegal_actions_if_its_mask_depends_on_the_state(id,
 
 
 class Constant(type(jaxenvs.make("Classic-CartPole-v0"))):
-    """CartPole that never allows the action `never`; with `never` = 2 it allows both actions."""
+    """CartPole that forbids the action `never`; `never` = 2 is no action, so both are allowed."""
 
     never: int = 0
 
@@ -90,10 +90,10 @@ def test_constant_masks_and_those_of_params_are_seen_while_something_else_is_tra
 
 
 def test_a_batch_gives_the_mask_of_the_true_successor():
-    """`final_mask` must belong to the state in which the episode ended.
+    """`final_mask` is the mask of the state in which the episode ended.
 
-    This state has no legal action, because all cities are visited. The first state of the next
-    episode has legal actions.
+    In that state all cities are visited, so no action is legal. The first state of the next episode
+    has legal actions.
     """
     venv = jaxenvs.make_vec("Puzzle-TSP-10-v0", 3, cities=3)
     step = jax.jit(venv.step)

@@ -28,7 +28,7 @@ class BoardState(State):
 
 
 class NoParams(Env):
-    """Faulty environment that lacks `default_params`; its level is a board of 3 x 4 cells."""
+    """Faulty environment without `default_params`; its level is a board of 3 x 4 cells."""
 
     action_space = Discrete(2)
     observation_space = Box(0, 5, (3, 4), np.uint8)

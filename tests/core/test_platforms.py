@@ -1,6 +1,6 @@
-"""Tests of code with one branch for CPUs and one for accelerators.
+"""Tests of code that has one branch for CPUs and one for accelerators.
 
-They test which branch is traced, and that both branches return the same types.
+They test which branch is traced, and that both branches return arrays of the same types.
 """
 
 import jax

@@ -69,7 +69,7 @@ ORIGINS = [
         {"vcs_info": {"vcs": "git", "commit_id": "1"}, "url": "https://a.b/c"},
         '"jaxenvs[train] @ git+https://a.b/c"',
     ),
-    # Installed from a package index, where the extra can be found by name.
+    # The package came from an index, so pip finds the extra by the package's name.
     (None, '"jaxenvs[train]"'),
 ]
 
@@ -83,8 +83,8 @@ def test_an_extra_is_installed_from_where_the_package_came(env, monkeypatch, ori
         def read_text(self, name: str) -> str | None:
             return self.origin and json.dumps(self.origin)
 
-    # Two distributions are found: one without an origin, as a build leaves it in the checkout, and
-    # the installed package.
+    # Two distributions of the package are found: the installed package, and before it one without
+    # an origin, such as a build in the checkout leaves.
     found = [Known(None), Known(origin)]
     monkeypatch.setattr(importlib.metadata, "distributions", lambda name: found)
     monkeypatch.setattr(typed, "ROOT", env)

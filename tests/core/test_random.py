@@ -32,9 +32,9 @@ def test_multiply_high_at_the_corners():
 
 
 def test_below_takes_its_share_of_all_words():
-    """`below(word, bound)` divides the words in ascending order into equal shares for 0, 1, 2 ...
+    """`below(word, bound)` increases with `word`, and has equally many words for each value.
 
-    The smallest word gives 0, the largest bound - 1.
+    The smallest word gives 0, the largest word gives bound - 1.
     """
     words = jnp.asarray((np.arange(6 * 7 * 8 * 9) * 2**32 // (6 * 7 * 8 * 9)).astype(np.uint32))
     for bound in (1, 2, 3, 6, 7, 8, 9):
@@ -55,7 +55,8 @@ def test_words_are_uniform_uint32():
 
 
 def test_choose_takes_the_largest_allowed_word_and_0_where_none_is_allowed():
-    # `choose` returns the index of the largest allowed word, the last index if words are equal.
+    # `choose` returns the index of the largest allowed word. If several words are equally large, it
+    # returns the last of their indices.
     words = word(2**30, 2**31, 2**29, 2**31)
     for allowed, chosen in (([1, 1, 1, 1], 3), ([1, 1, 1, 0], 1), ([0, 0, 1, 0], 2), ([0] * 4, 0)):
         assert random.choose(words, jnp.array(allowed, bool)).tolist() == chosen
@@ -98,7 +99,7 @@ def test_every_order_of_four_comes_equally_often():
 
 
 def test_mix_is_one_to_one():
-    """Show that `mix` is one-to-one by inverting each of its steps."""
+    """`mix` is one-to-one: the test inverts each of its steps."""
     inverse = [pow(c, -1, 2**32) for c in (0x846CA68B, 0x7FEB352D)]
     values = np.concatenate([np.arange(2**12), 2**32 - 1 - np.arange(2**12)])
     mixed = np.asarray(random.mix(jnp.asarray(values, jnp.uint32))).astype(np.uint64)

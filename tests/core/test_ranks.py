@@ -14,8 +14,8 @@ def ranked(mask):
     return ranks.total, ranks.of_rows(), ranks.rows()
 
 
-# Ranks are computed in words of 32 rows and blocks of 1,024 rows. Test with about as many rows as a
-# word or a block has, and with several blocks.
+# The computation divides rows into words of 32 and blocks of 1,024. Test numbers of rows near 32
+# and 1,024, and a number of rows with several blocks.
 @pytest.mark.parametrize("rows", [1, 31, 32, 33, 1023, 1024, 1025, 5000])
 def test_ranks_are_those_of_numpy(rows):
     rng = np.random.default_rng(rows)

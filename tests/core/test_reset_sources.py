@@ -21,7 +21,7 @@ MASKS = {
 
 
 def begun(id, rows, batched):
-    """Return the states of a batch, and the `Starts` (keys, params) of their next episodes."""
+    """Return the states of a batch, and the `Starts` (keys and params) of the next episodes."""
     venv = jaxenvs.make_vec(id, rows, reset_source="exact")
     params = venv.default_params
     if batched:
@@ -52,8 +52,8 @@ def test_levels_that_are_never_rejected(batched):
     )
 
 
-# The first case has more lanes than rows, so each iteration draws several candidate levels for a
-# row. The second case has fewer lanes than rows.
+# With 64 lanes for 20 rows, one iteration draws several candidate levels for a row. With 7 lanes,
+# one iteration serves only a part of the rows.
 @pytest.mark.full
 @pytest.mark.parametrize(("lanes", "batched"), [(64, False), (7, True)])
 def test_of_several_candidates_the_first_accepted_one_counts(lanes, batched):

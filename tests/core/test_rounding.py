@@ -1,6 +1,6 @@
 """Test of `rounded`, which keeps XLA from fusing a product with a following addition.
 
-The test runs in a process without the tests' XLA flags, because these flags disable fusion.
+The tests' XLA flags disable this fusion, so the test runs in a process without these flags.
 """
 
 import os
@@ -24,4 +24,4 @@ def test_a_rounded_product_is_not_fused():
     )
     plain, kept = map(int, done.stdout.split())
     assert kept == 0
-    assert plain == 0 or plain > 100  # 0: this processor or this release of XLA does not fuse
+    assert plain == 0 or plain > 100  # 0 if this processor or this release of XLA does not fuse

@@ -49,8 +49,8 @@ for id in sys.argv[1:]:
     compare(id)
 print("equal")
 """
-# Script: each device folds its index into a common key, as learners do, and has a separate stock of
-# levels.
+# Script: every device has its own stock of levels. Its key is a common key into which it folds its
+# index, as learners do.
 STOCKED = """
 import jax, jax.numpy as jnp, jaxenvs, numpy as np
 from jax.sharding import AxisType, PartitionSpec as P
@@ -109,8 +109,8 @@ print("apart")
 CLASSES = defaultdict(list)
 for name in jaxenvs.registry.list():
     CLASSES[jaxenvs.spec(name).env_class].append(name)
-# Case for the marker `full`. By default, tests of the baselines cover sharding: they compare a
-# learner's gradients on eight devices.
+# Case for the marker `full`. Without the marker, only tests of the baselines cover sharding: they
+# compare a learner's gradients on eight devices.
 ONE = pytest.param(["Grid-DoorKey-5x5-v0"], id="one", marks=pytest.mark.full)
 LATE = [pytest.param(ids, id=ids[0], marks=pytest.mark.slow) for ids in CLASSES.values()]
 
@@ -119,9 +119,8 @@ LATE = [pytest.param(ids, id=ids[0], marks=pytest.mark.slow) for ids in CLASSES.
 def test_shard_map_over_eight_devices_changes_nothing(ids):
     """A batch divided among eight devices plays the same as on one device.
 
-    The ids of a class run in one process with eight devices and without the tests' XLA flags. With
-    these flags, the programs for batches of 16 and of 2 environments may differ in the last bit of
-    a reward.
+    All ids of a class run in one process, with eight devices and without the tests' XLA flags. With
+    these flags, rewards may differ in the last bit between programs for 16 and for 2 environments.
     """
     assert on_eight(SCRIPT, *ids) == "equal"
 

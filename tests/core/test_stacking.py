@@ -7,7 +7,8 @@ import pytest
 
 from jaxenvs.core.stacking import stacked
 
-# Case -> (`in_axes` of the `vmap`s, from the inner to the outer one; shapes of the two arguments).
+# Case -> (`in_axes` of each `vmap`, from the inner to the outer one; shape of the first argument;
+# shape of the second argument).
 BATCHES = {
     "none": ([], (), ()),
     "both": ([(0, 0)], (5,), (5,)),

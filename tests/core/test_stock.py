@@ -20,10 +20,10 @@ SMALL = "Grid-Empty-Random-5x5-v0"  # its few levels (8 free cells, 4 directions
 
 @functools.cache
 def batch(id, rows, large=False, **fields):
-    """Return a batch and its compiled functions.
+    """Return a batch and its compiled functions, from a cache.
 
-    `large` (whether states count as large) only distinguishes cache entries: the functions must be
-    traced once for each value.
+    `large` (whether states count as large) is only a part of the cache key, so that the functions
+    are traced again if it changes.
     """
     venv = jaxenvs.make_vec(id, rows, reset_source="stock", **fields)
     return venv, jax.jit(venv.reset), jax.jit(venv.step), jax.jit(venv.reset_rows)
@@ -31,9 +31,9 @@ def batch(id, rows, large=False, **fields):
 
 @pytest.fixture(params=[False, True], ids=["selected", "listed"])
 def large(request, monkeypatch):
-    """Treat states as small in one run of a test, and as large in another run.
+    """Run a test twice: with states that count as small, and with states that count as large.
 
-    With large states, a step writes only the rows whose episode ended.
+    With large states, a step writes only the rows whose episode has ended.
     """
     if request.param:
         monkeypatch.setattr(stock, "SELECTED_BYTES", 0)
@@ -41,10 +41,10 @@ def large(request, monkeypatch):
 
 
 def begun(venv, steps, reset, step, limit, key=KEY):
-    """Play a batch with a time limit.
+    """Play a batch with a time limit; return the levels that auto-reset used, and counters.
 
-    Return the start levels of all episodes that auto-reset began, and the stock's counters after
-    every step.
+    The levels are the start levels of all episodes after the first. The counters are those of the
+    stock after every step.
     """
     params = venv.default_params.replace(max_steps_in_episode=limit)
     state, levels, counters = reset(key, params).state, [], []
@@ -63,8 +63,8 @@ def begun(venv, steps, reset, step, limit, key=KEY):
     return levels, np.stack(counters)
 
 
-# Number of rows, ring size, chunk size and time limit. A step needs fewer levels than the chunk or
-# the ring has, about as many, or far more.
+# Number of rows, ring size, chunk size and time limit. In the cases a step needs fewer levels than
+# the ring or the chunk has, about as many, or far more.
 CASES = [
     (40, 16, 4, np.arange(1, 41) % 7 + 1),
     pytest.param(40, 16, 16, 1, marks=pytest.mark.full),
@@ -75,7 +75,10 @@ CASES = [
 
 @pytest.mark.parametrize(("rows", "size", "chunk", "limit"), CASES)
 def test_no_level_begins_two_episodes(rows, size, chunk, limit, large):
-    """All rows get the same time limit, because with a limit per row `stock` works like `exact`."""
+    """Auto-reset never uses a level twice.
+
+    All rows have the same time limit, because with a limit per row `stock` works like `exact`.
+    """
     limit = np.int32(np.max(limit)) if np.ndim(limit) else np.int32(limit)
     venv, reset, step, _ = batch(ROOMS, rows, large, stock_size=size, chunk=chunk)
     levels, counters = begun(venv, 8, reset, step, limit)
@@ -97,7 +100,7 @@ def test_rejected_levels_are_left_out(large):
 
 @pytest.mark.full
 def test_levels_have_the_distribution_of_exact():
-    """Start cells are uniform, and independent between neighbouring rows and successive steps."""
+    """Start poses are uniform, and independent between neighbouring rows and successive steps."""
     rows, steps = 64, 40
     venv, reset, step, _ = batch(SMALL, rows, stock_size=32, chunk=8)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
@@ -110,7 +113,7 @@ def test_levels_have_the_distribution_of_exact():
     places = np.unique(np.stack(places), return_inverse=True)[1].reshape(steps, rows)
     kinds = places.max() + 1
     assert chisquare(np.bincount(places.reshape(-1))).pvalue > 1e-4
-    # Pairs of start cells: of neighbouring rows, and of consecutive steps.
+    # Pairs of start poses: in neighbouring rows, and in consecutive steps.
     pairs = [(places[:, :-1], places[:, 1:]), (places[:-1], places[1:])]
     for a, b in pairs:
         table = np.zeros((kinds, kinds))
@@ -171,7 +174,7 @@ def test_chosen_rows_begin_anew(mode):
 
 @pytest.mark.parametrize("id", [ROOMS, *with_full("BabyAI-GoToLocal-v0")])
 def test_calls_with_one_key_make_different_levels(id):
-    """Calls with one key must make different levels, as adapters may repeat the key of row 0."""
+    """Repeated calls with the same key give different levels: adapters may repeat a key."""
     _, reset, _, restart = batch(id, 9, stock_size=4, chunk=2)
     state, levels = reset(KEY).state, []
     for _ in range(3):
@@ -186,7 +189,7 @@ def test_a_stock_of_another_size_is_refused_or_made_anew(as_a_user):
     *_, restart = batch(ROOMS, 9, stock_size=8, chunk=3)
     with pytest.raises(ValueError, match=r"8 levels and makes 3 .* 11 together; .* has 9\. Give"):
         restart(KEY, reset(KEY).state, jnp.ones(9, jnp.bool_))
-    # Ring size + chunk size is 9, as in the first batch, so the arrays have the same shape.
+    # Ring size plus chunk size is 5 + 4 = 6 + 3, so the stocks of both batches have equal shapes.
     *_, restart = batch(ROOMS, 9, stock_size=5, chunk=4)
     state, levels = reset(KEY).state, []
     for time in range(3):

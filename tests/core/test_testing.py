@@ -87,7 +87,7 @@ class LaterThanSaid(Walk):
 
 
 class CutAtItsEnd(Walk):
-    """Fault: a step that terminates the task is also truncated if it reaches the time limit."""
+    """Fault: if the task terminates at the time limit, the step is also truncated."""
 
     def step(self, key, state, action, params=None):
         """Make a step, and set truncated at the time limit, even if the task terminates."""
@@ -225,7 +225,8 @@ FUZZED = {
         "masked action did something",
         "not a number",
     },
-    # Counting steps twice also breaks the rule that a masked action only advances the clock by 1.
+    # A masked action must change nothing but the clock, which it advances by 1. An environment that
+    # counts every step twice breaks this rule too.
     Third: {"clock", "masked action did something", "reward outside"},
 }
 
@@ -262,14 +263,17 @@ class Prize(Walk):
 
 @pytest.mark.full
 def test_a_good_environment_passes():
-    """A correct environment passes all checks in a wrapper whose params contain its params."""
+    """A correct environment passes all checks, here inside a wrapper that has its own params."""
     wrapped = jaxenvs.wrappers.StickyAction(env=HalfLimit())
     done = testing.check_env(wrapped, steps=500)
     assert done == [*testing.CHECKS, "hostile_steps"]
 
 
 def test_spaces_hold_for_params_as_near_as_is_asked():
-    """The fuzzer checks the reward's range only if params vary by at most `near`, by default 0."""
+    """Rewards outside their range count as a fault only if params vary by at most `near`.
+
+    The default of `near` is 0.
+    """
     fuzzer = testing.Fuzzer(Prize(), rows=32, length=16, near=0.5)
     for variation, breaks in ((0.0, False), (0.5, True), (1.0, False)):
         found = fuzzer.play(jax.random.key(0), 0.5, variation)
@@ -342,7 +346,7 @@ class Foresight(Walk):
 
 
 class ForesightFromLevel(Foresight):
-    """Fault: the level contains a key, and the key determines the random outcomes of steps."""
+    """Fault: the level contains a key, from which the outcomes of random steps follow."""
 
     def draw_level(self, key, params):
         """Split the key, and return the words of one of the new keys."""

@@ -52,7 +52,7 @@ def batch(id, rows, **fields):
 
 
 class Loop:
-    """Reference auto-reset: a Python loop over environments, with an `if` for finished episodes."""
+    """Reference for auto-reset: a Python loop over the environments that resets finished ones."""
 
     def __init__(self, compiled, mode, reset, key, params):
         self.step_one, self.mode, self.params = compiled(ENDING).step, mode, params
@@ -116,9 +116,9 @@ def test_a_step_that_only_restarts_ignores_its_action():
 
 
 def test_a_step_that_only_restarts_has_no_reward():
-    """A step that only restarts must give reward 0.
+    """With `next_step`, a step that only resets has reward 0.
 
-    In all other steps of CartPole the reward is 1, even after an episode's end.
+    CartPole itself gives reward 1 in every step, even after the end of an episode.
     """
     venv, reset, step, _ = batch("Classic-CartPole-v0", ROWS, autoreset="next_step")
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
@@ -173,7 +173,7 @@ def test_exact_makes_the_levels_of_fresh_for_any_number_of_done_rows(rows, chunk
 @pytest.mark.full
 @pytest.mark.parametrize("batched", [*with_full(False), True], ids=["one_params", "batched_params"])
 def test_exact_plays_as_fresh_step_by_step(batched):
-    """With batched params, environment i has the time limit i + 1; resets then differ by step."""
+    """Batched params give environment i the time limit i + 1, so resets differ between steps."""
     (exact, reset, step, _), (_, _, step_fresh, _) = (
         batch(LEVELS, 9, reset_source=source, **chunk)
         for source, chunk in (("exact", {"chunk": 2}), ("fresh", {}))
@@ -195,7 +195,7 @@ def test_exact_plays_as_fresh_step_by_step(batched):
 
 @pytest.mark.full
 def test_exact_levels_are_independent_of_each_other():
-    """In each of two steps all episodes end; all levels that begin then must differ."""
+    """All episodes end in each of two steps; all levels that these two steps begin must differ."""
     rows = 64
     venv, reset, step, _ = batch("Grid-FourRooms-v0", rows, reset_source="exact", chunk=8)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
@@ -290,7 +290,7 @@ def test_reset_rows_starts_the_chosen_rows_only(source):
 
 @pytest.mark.parametrize("source", ["exact", *with_full("fresh")])
 def test_with_a_key_for_each_row_only_its_own_counts(source):
-    """Permuting the keys of the rows permutes the rows of the result."""
+    """Each row depends on its own key only: permuted keys give permuted rows."""
     venv, reset, step, _ = batch(LEVELS, 9, reset_source=source, chunk=2)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))
     keys, order = jax.random.split(KEY, 9), jax.random.permutation(KEY, 9)

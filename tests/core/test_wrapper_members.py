@@ -39,7 +39,7 @@ BASE = jaxenvs.make("Grid-DoorKey-5x5-v0")
 
 
 def both(id):
-    """Return an environment, a wrapper around it, and the same state for each of the two."""
+    """Return an environment, a state, a wrapper around the environment, and its wrapped state."""
     env = jaxenvs.make(id)
     state = env.reset(KEY).state
     outer = wrappers.EpisodeStatistics(env=env)
@@ -60,7 +60,10 @@ class Scaled(wrappers.Wrapper):
 
 
 class Named(wrappers.FrameStack):
-    """Wrapper with a required field after an optional one, so that it must be passed by name."""
+    """Wrapper with a required field after an optional field.
+
+    The required field must be passed by name.
+    """
 
     label: str
 
@@ -100,8 +103,8 @@ def test_a_new_member_of_a_part_is_forwarded_without_an_entry():
 def test_values_are_those_of_the_environment_inside(id):
     env = jaxenvs.make(id)
     outer = wrappers.StickyAction(env=wrappers.EpisodeStatistics(env=env))
-    # Members that `StickyAction` changes: the state also has the previous action, and the params
-    # also have the probability of repeating the action.
+    # Members that differ in `StickyAction`: its state also has the previous action, which is not
+    # observed, and its params also have the probability of repeating this action.
     hidden = {"fully_observed", "default_params"}
     values = [
         name
@@ -111,7 +114,8 @@ def test_values_are_those_of_the_environment_inside(id):
     assert {"observation_layout", "task_sets", "status_rows", "package", "features"} <= {*values}
     for name in values:
         mine, wanted = getattr(outer, name), getattr(env, name)
-        # Compare only the actions: the function for mouse clicks takes the wrapper's state.
+        # Compare only `actions`: the other entry, a function for mouse clicks, takes the wrapper's
+        # state.
         if name == "controls":
             mine, wanted = mine.actions, wanted.actions
         # Compare a vocabulary without its functions, which are new objects in each call.

@@ -28,8 +28,8 @@ KINDS = {
         env=wrappers.FrameStack(env=wrappers.Flatten(env=BASE), count=2)
     ),
 }
-# Wrappers in `with_full` are tested only with the marker `full`. By default, the case "several"
-# stands for them, because it nests three of them.
+# Wrappers in `with_full` are tested only with the marker `full`. Without it, the case "several"
+# covers them, because it nests three of them.
 every_kind = pytest.mark.parametrize(
     "kind",
     [
@@ -72,7 +72,10 @@ def _played(env, actions, params, key):
 
 
 def test_a_wrapper_shows_what_the_environment_inside_shows():
-    """Only `StickyAction` makes the environment partially observed: it hides the last action."""
+    """A wrapper is fully observed if its environment is, except `StickyAction`.
+
+    `StickyAction` hides the previous action.
+    """
     whole = dataclasses.replace(BASE, obs="full")
     assert whole.fully_observed and not BASE.fully_observed
     for kind in (wrappers.Flatten, wrappers.OneHot, wrappers.FrameStack):
@@ -112,9 +115,9 @@ BATCHED = [
 
 @pytest.mark.parametrize("kind", BATCHED)
 def test_a_batch_of_a_wrapped_environment_starts_anew(kind):
-    """After auto-reset, observation and state equal those of a reset with the same key.
+    """Auto-reset gives the observation and the state of a reset with the same key.
 
-    The comparison includes the wrapper's state.
+    The state includes what the wrapper stores.
     """
     env = KINDS[kind]
     venv = jaxenvs.make_vec(env, 3, reset_source="exact")
@@ -201,7 +204,7 @@ def test_statistics_count_each_episode_by_itself():
     rows = 4
     venv = jaxenvs.make_vec(KINDS["EpisodeStatistics"], rows, reset_source="exact")
     params = venv.default_params.replace(max_steps_in_episode=np.int32(LIMIT))
-    # Replace the levels by one with the goal two steps ahead, so that returns differ from zero.
+    # Start on a level with the goal two steps ahead, so that returns differ from zero.
     level = jax.jit(BASE.sample_level)(KEY)
     level = level.replace(grid=level.grid.at[1, 3].set(0x18).at[1, 2].set(1))
     start = jax.jit(KINDS["EpisodeStatistics"].reset_to)(KEY, level, params).state
@@ -316,7 +319,7 @@ def test_the_space_of_stacked_discrete_observations():
 
 
 def test_levels_are_rejected_inside_a_wrapper_too():
-    """A wrapper rejects the levels that its environment rejects: three quarters of all levels."""
+    """A wrapper rejects the same levels as its environment, which rejects three quarters of all."""
     env = jaxenvs.make("BabyAI-GoToObjDoor-v0")
     outside = wrappers.EpisodeStatistics(env=wrappers.Flatten(env=env))
     keys = jax.random.split(KEY, 16)

@@ -99,10 +99,9 @@ def test_statistics_outlive_episodes_with_each_reset_source(source):
 
 
 def test_a_step_that_only_restarts_is_not_counted():
-    """With `next_step`, the step after an episode's end only resets.
+    """With `next_step`, statistics do not count the step that only resets.
 
-    The environment is stepped even then, but the result is discarded. Statistics must not count the
-    discarded result.
+    In this step the batch also steps the environment, but discards the result.
     """
     env = wrappers.LogWrapper(wrappers.NormalizeObservation(SHORT))
     _, steps = batch_rollout(env, autoreset="next_step")
@@ -221,9 +220,9 @@ def test_what_resets_itself_is_refused_where_something_else_does():
 
 @pytest.mark.full
 def test_success_does_not_depend_on_a_changed_reward():
-    """A wrapper that lowers rewards must not change whether an episode succeeds.
+    """Lower rewards from a wrapper do not change whether an episode succeeds.
 
-    LavaGap defines success by a reward above 0.
+    LavaGap defines success as a reward above 0.
     """
     level = LAVA.sample_level(KEY)
     # A goal two cells in front of the agent.
@@ -326,7 +325,11 @@ def test_bad_fields_say_what_is_allowed(as_a_user):
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["TimeLimit", "ActionRepeat", "several"])
 def test_wrappers_keep_the_contract(kind):
-    """Normalising wrappers are left out: results of two programs differ in their last bits."""
+    """All wrappers keep the contract.
+
+    Normalising wrappers are not tested, because their results differ in the last bits between two
+    programs.
+    """
     puzzle = wrappers.StickyAction(jaxenvs.make("Puzzle-SlidingTile-3x3-v0", scramble=2))
     stacked = wrappers.FrameStack(wrappers.ActionRepeat(puzzle, 2), 2)
     envs = {

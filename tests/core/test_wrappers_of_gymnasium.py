@@ -67,7 +67,7 @@ def same_play(ours, theirs, tolerance=1e-5):
 
 
 def test_observations_are_normalised_by_all_that_were_seen_before():
-    """Statistics are kept when an episode ends; at least three episodes end during the test."""
+    """Statistics continue after the end of an episode; at least three episodes end in this test."""
     actions = actions_of(CARTPOLE, 0)
     ours = played(wrappers.NormalizeObservation(CARTPOLE), actions)
     theirs = played(gymnasium.wrappers.NormalizeObservation(to_gymnasium(CARTPOLE)), actions)
@@ -85,8 +85,8 @@ def test_rewards_are_divided_by_the_deviation_of_returns():
 def test_a_return_includes_the_last_reward_and_starts_anew():
     """A return includes the episode's last reward, and the next return starts at 0.
 
-    Gymnasium's wrapper differs: in an episode's last step it drops the earlier rewards, and it adds
-    the last reward to the next episode's return.
+    Gymnasium's wrapper differs: at an episode's last step it forgets the rewards before, and it
+    adds the last reward to the return of the next episode.
     """
     actions = actions_of(CARTPOLE, 0)
     ours = played(wrappers.NormalizeReward(CARTPOLE, 0.9), actions)
@@ -100,7 +100,7 @@ def test_a_return_includes_the_last_reward_and_starts_anew():
         total = 0.0 if terminated else total
     got = [step[1] for step in ours if step[1]]
     np.testing.assert_allclose(got, wanted, rtol=1e-4)
-    # Index of the first episode end, up to which the wrappers agree.
+    # Index of the step in which the first episode ends. The wrappers agree before this step.
     first = next(i for i, step in enumerate(ours) if step[2])
     same_play(ours[:first], theirs[:first], 1e-4)
     assert not np.allclose(got, [step[1] for step in theirs if step[1]], rtol=1e-2)
@@ -129,7 +129,7 @@ def test_shared_scales_of_rewards_are_those_of_gymnasiums_batches():
 def test_shared_statistics_of_observations_are_those_of_a_batch_of_steps():
     """The shared statistics are those of the observations that steps return.
 
-    The test does not use Gymnasium's wrapper, which also counts the observations of resets.
+    Gymnasium's wrapper is not compared, because its statistics also include observations of resets.
     """
     ours, plain = batches("NormalizeObservation")
     first = plain.reset(seed=5)[0]
@@ -176,7 +176,7 @@ def test_an_action_is_repeated_until_the_episode_ends():
     if known is not None:
         same_play(played(known(to_gymnasium(CARTPOLE), 3), actions), theirs)
     assert {step[1] for step in theirs} >= {3.0} and any(0 < s[1] < 3 and s[2] for s in theirs)
-    # Index of the first episode end; later resets use other keys.
+    # Index of the step in which the first episode ends. After it the resets use different keys.
     end = next(i for i, step in enumerate(theirs) if step[2])
     same_play(ours[: end + 1], theirs[: end + 1])
 
@@ -212,9 +212,9 @@ def named(obs):
 
 
 def test_an_autoreset_in_the_same_step_saves_theirs_a_step():
-    """Our wrapper resets in the step that ends an episode; Gymnasium's needs one more step.
+    """Our wrapper resets in the step that ends an episode; Gymnasium's wrapper resets a step later.
 
-    The additional step has reward 0, and returns the first observation of the next episode.
+    This later step has reward 0, and returns the first observation of the next episode.
     """
     env, actions = wrappers.AutoReset(CARTPOLE), actions_of(CARTPOLE, 0, 60)
     theirs = gymnasium.wrappers.Autoreset(to_gymnasium(CARTPOLE))

@@ -54,7 +54,10 @@ def assert_equal(left, right):
 
 @pytest.mark.full
 def test_a_recorded_episode_is_the_episode_of_its_actions(baby):
-    """Observation i precedes action i; the last observation follows the last action."""
+    """Replaying the actions of a recorded episode gives its observations, rewards and ends.
+
+    Observation i precedes action i, and the last observation follows the last action.
+    """
     env, episodes = baby
     env = env.with_params(max_steps_in_episode=7)
     level = jax.tree.map(
@@ -140,7 +143,7 @@ def test_minari_opens_a_dataset(tmp_path, monkeypatch, baby):
 
 
 def test_a_dataset_of_minari_is_read(tmp_path, monkeypatch):
-    """The text missions of minigrid become the word ids that the environment observes."""
+    """Minari stores minigrid's missions as text; loading converts them to the env's word ids."""
     minari = pytest.importorskip("minari", reason="Minari is not installed")
     gymnasium = pytest.importorskip("gymnasium")
     monkeypatch.setenv(layout.ROOT, str(tmp_path))
@@ -279,7 +282,7 @@ def test_a_dataset_is_not_replaced_with_one_inside(tmp_path, baby):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of file sizes")
 @pytest.mark.parametrize("kilobytes", [0, 4, 10, 100])
 def test_a_full_disk_leaves_nothing(kilobytes, tmp_path):
-    """The write error must not reach HDF5, which would then crash when Python ends."""
+    """A write error raises `OSError`, but not inside HDF5: HDF5 would then crash at the exit."""
     code = f"""
 import resource, jaxenvs, numpy as np
 from jaxenvs import demos
@@ -347,9 +350,10 @@ def test_damaged_metadata_is_a_sentence(change, tmp_path, baby):
 
 @pytest.mark.parametrize("fault", ["nan", "text", "columns", "huge", "loop", "infos"])
 def test_damaged_arrays_are_sentences(fault, tmp_path, baby):
-    """Loading a file with faulty arrays fails with a sentence.
+    """Loading a file with faulty arrays fails with a one-sentence message.
 
-    For example, a reward is NaN, or an array is huge: sizes are checked before memory is allocated.
+    A fault is, for example, a reward of NaN, or an array too large for memory: sizes are checked
+    before memory is allocated.
     """
     path = written(tmp_path, *baby)
     h5py = layout.h5py()

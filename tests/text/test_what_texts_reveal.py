@@ -20,7 +20,7 @@ ROWS = 16
 
 @functools.cache
 def rollout(env):
-    """Return a compiled function from a key to batches of states before and after an action."""
+    """Return a compiled function: keys -> batches of states before and after a random action."""
 
     def play(key):
         before = env.reset(key).state
@@ -39,15 +39,16 @@ def observed(env):
 
 @functools.cache
 def replaced(leaf):
-    """Return a compiled function that replaces a field of each state of a batch."""
+    """Return a compiled function that sets the field `leaf` of each state of a batch."""
     return jax.jit(jax.vmap(lambda state, value: state.replace(**{leaf: value})))
 
 
 def hidden(env, states, leaf, change):
-    """Return the states with changes of the field `leaf` that the observation does not show.
+    """Return the states with changes to the field `leaf` that do not change the observation.
 
-    Eight changes are tried one after another: `change(values, index)` returns the values after
-    change number `index`. A state keeps a change only if its observation stays the same.
+    Eight changes are tried one after another; `change(values, index)` returns the values of the
+    field after change number `index`. Each state keeps the changes after which its observation is
+    unchanged.
     """
     values = np.array(getattr(states, leaf))
     seen = observed(env)(states)
