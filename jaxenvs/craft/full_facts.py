@@ -111,8 +111,9 @@ def _thing(name: str, number: int) -> Fact:
     return count(f"{grade} {name}" if number else name, min(1, number), f"{grade}_{name}")
 
 
-# Lowest byte that `cells` returns for a mob, a mob's projectile, the player's projectile and an
-# item, and the byte of a dark cell. Bytes below MOBS are blocks.
+# Bytes that `cells` returns. MOBS, FLYING, MISSILES and ITEMS are the lowest bytes of mobs, mobs'
+# projectiles, the player's projectiles and items. DARK is the byte of a dark cell. Bytes below MOBS
+# are blocks.
 MOBS, FLYING, MISSILES, ITEMS, DARK = 64, 96, 112, 128, 255
 
 

@@ -75,8 +75,8 @@ PACKING = Packing(
         ),
         (
             *fields_of((f"vitals.{name}" for name in ("food", "drink")), 5),
-            # The fields also store values of energy and mana beyond the limits, which a potion can
-            # cause and which are clipped at the end of the step.
+            # These fields store values from -8 to 55. A potion can move energy or mana out of its
+            # range, and the value is clipped only at the end of the step.
             *fields_of((f"vitals.{name}" for name in ("energy", "mana")), 6, low=-8),
             Field("traits.xp", 5),
             Field("traits.dexterity", 4),
