@@ -108,7 +108,7 @@ class Acrobot(ClassicEnv):
 
     @property
     def observation_space(self) -> Space:
-        """Box of the observation: cosines and sines up to 1, angular velocities up to `SPEEDS`."""
+        """Box of the observation: +-1 for cosines and sines, +-`SPEEDS` for angular velocities."""
         high = np.array([1.0, 1.0, 1.0, 1.0, *SPEEDS], np.float32)
         return Box(-high, high, (6,), np.float32)
 

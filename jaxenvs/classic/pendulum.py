@@ -112,7 +112,7 @@ class Pendulum(ClassicEnv):
         )
 
     def draw_level(self, key: Key, params: Any) -> Float32[Array, "2"]:
-        """Draw the initial angle and angular velocity uniformly, within the bounds in `START`."""
+        """Draw angle and angular velocity uniformly; `START` has the largest of each."""
         return uniform(key, *START)
 
     def reset_state(self, key: Key, level: Float32[Array, "2"], params: Any) -> PendulumState:

@@ -103,7 +103,7 @@ def others(rules: Rules, body: words.Body, light: float, days: float) -> list[Fa
 def _thing(name: str, number: int) -> Fact:
     """Return the fact about one item: its count, or the material of a tool or piece of armour.
 
-    A tool or piece of armour that the player lacks is shown with the icon of its lowest material.
+    If the player lacks a tool or piece of armour, the fact has the icon of the lowest material.
     """
     if name not in GRADES:
         return count(name.replace("_", " "), number, name)

@@ -249,8 +249,9 @@ def _of_world(world: World, light: Array) -> list[Float32[Array, ""]]:
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
     """Compute the symbolic observation from the compact observation `ids` of the same state.
 
-    Only daylight and health are less exact than in the real symbolic observation: `ids` stores the
-    daylight, and the fraction of a point of health, in 8 bits each.
+    Daylight and health are less exact than in the observation `symbolic`, because `ids` has only 8
+    bits for the daylight and 8 bits for the fraction of a point of health. All other values are
+    equal.
     """
     where, numbers = layout(rules), ids.astype(jnp.int32)
     planes = (where.ground, where.mobs, where.projectiles, where.missiles)

@@ -32,7 +32,7 @@ class _Turn(NamedTuple):
 
     @property
     def world(self) -> World:
-        """Unpacked state of the player and the floor, after the turns of mobs before this one."""
+        """Unpacked state of the player and the floor, after the turns of all earlier mobs."""
         return self.moment.world
 
     @property

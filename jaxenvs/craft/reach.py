@@ -154,10 +154,10 @@ def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
 def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words"]:
     """Return, as bits, which cells near the player have a block on which mobs can appear.
 
-    A word stands for 16 cells of the table. Its low half has one bit per cell, which is 1 if the
-    cell's block is in the first set of `planes`; its high half has the bits for the second set.
-    Bits are 0 for cells that are not nearer than `mob_despawn_distance`. On a GPU, the map is read
-    only if `wanted` is True; otherwise all words are 0.
+    A word has two bits for each of 16 cells of the table: bit i says whether the block of cell i is
+    in the first set of `planes`, bit 16 + i whether the block is in the second set. Both bits are 0
+    if the cell is not nearer than `mob_despawn_distance`. On a GPU, the map is read only if
+    `wanted` is True; otherwise all words are 0.
     """
     ground, world, rules = moment.ground, moment.world, moment.rules
     limit = table.limit(moment.params.mob_despawn_distance)

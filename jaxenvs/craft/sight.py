@@ -282,8 +282,8 @@ def symbolic(
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
     """Compute the symbolic observation from the compact observation `ids` of the same state.
 
-    Only the daylight is less exact than in the real symbolic observation: `ids` stores it in 8
-    bits.
+    The daylight is less exact than in the observation `symbolic`, because `ids` has only 8 bits for
+    it. All other values are equal.
     """
     where = layout(rules)
     shine = ids[where.light].astype(jnp.float32) / 255

@@ -53,7 +53,11 @@ def types(rows, seed=2):
 
 
 def assert_same(function, *args):
-    """Assert that a function and its two fused versions give the same bits; return its results."""
+    """Assert that a function gives the same bits with and without fusion; return its results.
+
+    It is evaluated with fusion twice: with the first and with the second operand of a sum fused, if
+    both are products.
+    """
     function = jax.vmap(function)
     with jax.disable_jit():
         plain = [np.asarray(leaf) for leaf in jax.tree.leaves(function(*args))]

@@ -12,8 +12,8 @@ import jaxenvs
 from jaxenvs.craft import Block, CraftClassic, terrain
 
 ENV = jaxenvs.make("Craft-Classic-Ids-v0")
-# Number of cells of a world that have each block: mean and standard deviation over 2,048 worlds of
-# craftax.
+# Block -> number of a world's cells with this block: mean and standard deviation over 2,048 worlds
+# of craftax.
 COUNTS = {
     "GRASS": (1896.2, 241.2),
     "WATER": (519.2, 164.4),
