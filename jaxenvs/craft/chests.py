@@ -18,8 +18,8 @@ def open(moment: Moment) -> Moment:
 
     Craftax's quirk: if the player faces the upper or left border, Craftax takes the cell at the
     opposite border as the cell ahead. If this cell is a chest, DO gives no loot but sets
-    `World.opened`. The next chest that the player opens on the floor then does not count as the
-    first, and holds no bow or book.
+    `World.opened`. Then the next chest that the player opens on the floor is not treated as the
+    first one, so it holds no bow or book.
     """
     world, loot = moment.world, moment.draws.loot
     seen = (moment.action == Action.DO) & (moment.front.block == Block.CHEST)

@@ -103,8 +103,8 @@ def make(
     is_near = (beside[0] | beside[1]) != 0
     covers, corner, chest, fountain = ((room >> np.uint32(8 * i)) & 0xFF for i in range(4))
     # If several rooms cover a cell, the last of these rooms decides whether the cell is a chest.
-    # The last room has the highest bit in `covers`. Therefore the cell is a chest if its bit in
-    # `chest` exceeds the bits of all other rooms.
+    # The last room has the highest bit in `covers`. Therefore a cell with a chest of some room
+    # shows this chest only if the room's bit exceeds the bits of all other rooms on the cell.
     map = jnp.where(chest > (covers ^ chest), Block.CHEST, Block.PATH)
     map = jnp.where(fountain > (covers ^ fountain), row["fountain"], map)
     map = jnp.where((way >> np.uint32(16)) != 0, row["special"], map)

@@ -145,8 +145,8 @@ class Ground:
     def with_light(self, row: Array, column: Array, when: Array) -> "Ground":
         """Return the ground with the cells around a torch lit in its map, if `when` is True.
 
-        Call this method after `written`, when all earlier writes of the step are in the map. The
-        reason is that it changes the map itself, while `lit` only adds to the pending writes.
+        Call this method after `written`, when all writes of the step are in the map, because this
+        method changes the map directly and ignores pending writes.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]

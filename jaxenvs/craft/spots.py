@@ -38,8 +38,8 @@ Groups = Sequence[tuple[Sequence[Any], int]]
 def padded(rules: Rules) -> int:
     """Return the number of cells of the view, rounded up to a multiple of four.
 
-    A GPU thread computes four consecutive cells. Due to the rounding, all four belong to the same
-    environment, so the thread loads the words of only one environment.
+    A GPU thread computes four consecutive cells. Because the number is a multiple of four, these
+    cells belong to one environment, so the thread loads the words of only one environment.
     """
     return -(-rules.view[0] * rules.view[1] // 4) * 4
 

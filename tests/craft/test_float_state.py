@@ -55,8 +55,7 @@ def types(rows, seed=2):
 def assert_same(function, *args):
     """Assert that a function gives the same bits with and without fusion; return its results.
 
-    It is evaluated with fusion twice: with the first and with the second operand of a sum fused, if
-    both are products.
+    If both operands of a sum are products, only one product can be fused; each of the two is tried.
     """
     function = jax.vmap(function)
     with jax.disable_jit():

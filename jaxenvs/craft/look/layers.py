@@ -157,8 +157,8 @@ def _shown(place: Place) -> list[tuple[Layer, ...]]:
 def grounds(rules: Rules, size: int) -> np.ndarray:
     """Return the images of all grounds, uint8 (grounds, size, size, 3).
 
-    First come all pairs of a block and an item, ordered by block (`Item.NONE` first); then the
-    blank tile; then the icons of PLACES.
+    First come all pairs of a block and an item, ordered by block and then by item (`Item.NONE`
+    first). The blank tile and the icons of PLACES follow.
     """
     nothing = np.zeros((size, size, 3))
     sheet = []
