@@ -268,7 +268,8 @@ class CraftEnv(Env):
         """Return which actions may have an effect; noop is always allowed.
 
         While the player is awake, DO and moves are always allowed. In the full game, REST is always
-        allowed too: even at full health it takes effect if the player is hit in the same step.
+        allowed too, because even at full health it has an effect if the player is hit in the same
+        step.
         """
         world = self.world(state)
         awake = ~player.is_idle(world)

@@ -3,8 +3,9 @@
 Six floors are hills made of noise (`HILLS`); three are dungeons with rooms (`DUNGEONS`). One
 uniform draw per cell decides which ore or tree the cell gets; Craftax draws once per ore and tree.
 Craftax bugs, reproduced on purpose: the graveyard, which has no stone, gets a stone at (0, 0)
-(`_finished`); if both ladders are drawn on one cell, the ladder down is missing (`_finished`); the
-light of a ladder near the upper or left border falls at the opposite border (`_patch`).
+(`_finished`); if both ladders are drawn on the same cell, the floor has no ladder down
+(`_finished`); the light of a ladder near the upper or left border falls at the opposite border
+(`_patch`).
 """
 
 import itertools

@@ -34,7 +34,7 @@ from .tables import (
 SIZE, FLOORS = 48, 9  # side of each floor in cells, number of floors
 BESIDE = 16  # positions of projectiles are stored up to this many cells beyond the map's border
 # Growth of a need's counter in a step awake, at dexterity 1. Each further point of dexterity
-# subtracts an eighth of PACE, and sleep halves the result. PACE is 16, so that all these values are
+# subtracts an eighth of PACE; sleep halves the result. With PACE = 16, all these values are
 # integers.
 PACE = 16
 _COUNTS = "wood stone coal iron diamond sapling arrows torches ruby sapphire books"

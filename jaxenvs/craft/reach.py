@@ -65,7 +65,7 @@ class Reach(NamedTuple):
     def number(self, world: World, mob: Mob, when: Array) -> Int32[Array, ""]:
         """Return the table index of the cell on which `mob` stands.
 
-        The index is -1 if the cell is not in the table, or if `when` is False.
+        Return -1 if the cell is not in the table, or if `when` is False.
         """
         d_row, d_column = mob.row - world.row, mob.column - world.column
         if self.straight:

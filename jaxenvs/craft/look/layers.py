@@ -110,8 +110,8 @@ class Numbers(NamedTuple):
     # For each entry of PLACES, index in `grounds` of the icon for the count 0. The icons for the
     # counts 1, 2 and so on have the next indices.
     icons: tuple[int, ...]
-    # Mob name -> number of the mob, from which the index of an overlay is computed (see above). The
-    # player's numbers, such as PLAYER, are in the module `sprites`.
+    # Mob name -> number of the mob, from which the index of an overlay is computed. The player's
+    # numbers, such as PLAYER, are in the module `sprites`.
     standing: dict[str, int]
     # Projectile name -> number of the projectile flying left, from which the index of an overlay is
     # computed. Add 1 to the number if the projectile flies right, 2 if up, 3 if down.
