@@ -1,7 +1,7 @@
 """Classic control: small physics problems for testing learners.
 
-The problems are CartPole, Acrobot, Pendulum and MountainCar, as in Gymnasium. Every module in this
-folder is imported automatically, so that its environments are registered.
+The problems are CartPole, Acrobot, Pendulum and MountainCar, as in Gymnasium. Importing this
+package imports every module in its folder, which registers the module's environments.
 """
 
 import importlib

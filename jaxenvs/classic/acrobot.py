@@ -2,8 +2,8 @@
 
 The equations follow Sutton and Barto's book. Deliberate differences from Gymnasium: the state is
 float32, not float64; the physical constants are params; the state no longer changes after
-termination. Gymnasium rounds only the observation to float32. Because Acrobot is chaotic, our
-episodes diverge from Gymnasium's.
+termination. Acrobot is chaotic. Rounding the state to float32 therefore makes our episodes diverge
+from Gymnasium's, where only the observation is rounded.
 """
 
 from typing import Any, ClassVar
@@ -108,7 +108,7 @@ class Acrobot(ClassicEnv):
 
     @property
     def observation_space(self) -> Space:
-        """Box of the observation: cosines and sines up to 1, angular velocities up to `SPEEDS`."""
+        """Box of the observation: +-1 for cosines and sines, +-`SPEEDS` for angular velocities."""
         high = np.array([1.0, 1.0, 1.0, 1.0, *SPEEDS], np.float32)
         return Box(-high, high, (6,), np.float32)
 
@@ -131,9 +131,9 @@ class Acrobot(ClassicEnv):
         return _state(jnp.int32(0), level)
 
     def step_state(self, key: Key, state: AcrobotState, action: Array, params: Any) -> Transition:
-        """Return the transition of one step with the motor's torque.
+        """Return the transition of one step in which the motor applies the action's torque.
 
-        After termination the state does not change.
+        A terminal state does not change.
         """
         over = is_above(state)
         moved = swung(state, (action - 1).astype(jnp.float32) * params.torque, params)
@@ -205,7 +205,7 @@ def is_above(state: AcrobotState) -> Bool[Array, ""]:
     return height(state) > BAR
 
 
-@jax.jit  # compiled, so that a step called outside of `jit` rounds in the same way as inside
+@jax.jit  # compiled, so that a step rounds in the same way outside of `jit` as inside
 def swung(state: AcrobotState, torque: Float32[Array, ""], params: Any) -> AcrobotState:
     """Return the state after one step, in which the motor applies `torque` (N m).
 
@@ -231,7 +231,7 @@ def change(motion: Motion, torque: Float32[Array, ""], params: Any) -> Motion:
     bend = jnp.cos(lower)
     both = alone + alone + mass * length * length + np.float32(2) * arm * bend
     shared = alone + arm * bend
-    # Torque by which gravity pulls the links towards hanging. The book writes cos(angle - pi / 2),
+    # Torque with which gravity pulls the lower link down. The book writes cos(angle - pi / 2),
     # which equals sin(angle).
     lower_pull = mass * centre * params.gravity * jnp.sin(upper + lower)
     upper_pull = mass * (centre + length) * params.gravity * jnp.sin(upper) + lower_pull

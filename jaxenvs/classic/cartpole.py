@@ -1,8 +1,8 @@
 """CartPole: a pole on a cart (Barto, Sutton and Anderson, 1983; Gymnasium 1.4 `CartPole-v1`).
 
 Deliberate differences from Gymnasium: the state is float32, not float64; the physical constants are
-params; the state no longer changes after termination. Gymnasium rounds only the observation to
-float32, so our long episodes diverge from Gymnasium's.
+params; the state no longer changes after termination. Rounding the state to float32 makes our long
+episodes diverge from Gymnasium's, where only the observation is rounded.
 """
 
 import math
@@ -125,7 +125,7 @@ class CartPole(ClassicEnv):
     def step_state(self, key: Key, state: CartPoleState, action: Array, params: Any) -> Transition:
         """Return the transition of one step in which the action pushes the cart.
 
-        After termination the state does not change.
+        A terminal state does not change.
         """
         push = jnp.where(action == 1, params.force, -params.force)
         moved = pushed(state, push, params)
@@ -172,7 +172,7 @@ def _side(number: float) -> str:
     return "left" if number < 0 else "right"
 
 
-@jax.jit  # compiled, so that a step called outside of `jit` rounds in the same way as inside
+@jax.jit  # compiled, so that a step rounds in the same way outside of `jit` as inside
 def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartPoleState:
     """Return the state after one step under the force `push` (N, to the right).
 

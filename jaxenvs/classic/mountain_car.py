@@ -88,8 +88,8 @@ class Valley(ClassicEnv):
     ) -> tuple[MountainCarState, Bool[Array, ""], Bool[Array, ""]]:
         """Drive the car for one step with the motor force `push`, -1 to 1.
 
-        Return the new state, whether the car is at the flag after the step, and whether it was
-        there before the step. A car that is already at the flag does not move.
+        Return the new state and two flags: whether the car is at the flag after the step, and
+        whether it was at the flag before. A car that was already at the flag does not move.
         """
         was = has_arrived(state, params)
         moved = rolled(state, push, params)
@@ -164,7 +164,7 @@ class MountainCar(Valley):
     def step_state(
         self, key: Key, state: MountainCarState, action: Array, params: Any
     ) -> Transition:
-        """Return the transition of one push; a car already at the flag stays, with reward 0."""
+        """Return the transition of one step; a car already at the flag stays and gets reward 0."""
         after, arrived, was = self.driven(state, (action - 1).astype(jnp.float32), params)
         return Transition(after, jnp.where(was, 0.0, -1.0), arrived)
 
@@ -220,7 +220,7 @@ class MountainCarContinuous(Valley):
     def step_state(
         self, key: Key, state: MountainCarState, action: Float32[Array, "1"], params: Any
     ) -> Transition:
-        """Return the transition of one push; a car already at the flag stays, with reward 0."""
+        """Return the transition of one step; a car already at the flag stays and gets reward 0."""
         after, arrived, was = self.driven(state, action[0], params)
         reward = jnp.where(arrived, PRIZE, 0.0) - FORCE_COST * action[0] * action[0]
         return Transition(after, jnp.where(was, 0.0, reward), arrived)
@@ -235,11 +235,11 @@ def has_arrived(state: MountainCarState, params: Any) -> Bool[Array, ""]:
     return (state.position >= params.goal) & (state.velocity >= params.goal_speed)
 
 
-@jax.jit  # compiled, so that a step called outside of `jit` rounds in the same way as inside
+@jax.jit  # compiled, so that a step rounds in the same way outside of `jit` as inside
 def rolled(state: MountainCarState, push: Float32[Array, ""], params: Any) -> MountainCarState:
     """Return the state after one step with the motor force `push`, -1 to 1.
 
-    The left end of the road stops the car.
+    At the left end of the road, the car stops.
     """
     steepness = jnp.cos(np.float32(3) * state.position)
     velocity = state.velocity + (push * params.force - params.gravity * steepness)

@@ -1,8 +1,8 @@
 """Pendulum: swing a rod up and keep it there by a torque (Gymnasium 1.4 `Pendulum-v1`).
 
 Deliberate differences from Gymnasium: the state is float32, not float64; the state's angle is
-wrapped to [-pi, pi]; the physical constants are params. Gymnasium rounds only the observation to
-float32, so our episodes diverge from Gymnasium's.
+wrapped to [-pi, pi]; the physical constants are params. Rounding the state to float32 makes our
+episodes diverge from Gymnasium's, where only the observation is rounded.
 """
 
 from typing import Any, ClassVar
@@ -98,7 +98,7 @@ class Pendulum(ClassicEnv):
 
     @property
     def observation_space(self) -> Space:
-        """Box of the observation: cosine and sine within 1, angular velocity within `SPEED`."""
+        """Box of the observation: cosine and sine within +-1, angular velocity within +-`SPEED`."""
         high = np.array([1.0, 1.0, SPEED], np.float32)
         return Box(-high, high, (3,), np.float32)
 
@@ -112,7 +112,7 @@ class Pendulum(ClassicEnv):
         )
 
     def draw_level(self, key: Key, params: Any) -> Float32[Array, "2"]:
-        """Draw the initial angle and angular velocity uniformly, within the bounds in `START`."""
+        """Draw angle and angular velocity uniformly; `START` has the largest of each."""
         return uniform(key, *START)
 
     def reset_state(self, key: Key, level: Float32[Array, "2"], params: Any) -> PendulumState:
@@ -122,7 +122,7 @@ class Pendulum(ClassicEnv):
     def step_state(
         self, key: Key, state: PendulumState, action: Float32[Array, "1"], params: Any
     ) -> Transition:
-        """Return the transition of one step with the motor's torque.
+        """Return the transition of one step in which the motor applies the action's torque.
 
         The reward depends on the state before the step.
         """
@@ -163,7 +163,7 @@ def _side(number: float) -> str:
     return "clockwise" if number < 0 else "counter-clockwise"
 
 
-@jax.jit  # compiled, so that a step called outside of `jit` rounds in the same way as inside
+@jax.jit  # compiled, so that a step rounds in the same way outside of `jit` as inside
 def turned(state: PendulumState, torque: Float32[Array, ""], params: Any) -> PendulumState:
     """Return the state after one step, in which the motor applies `torque` (N m).
 

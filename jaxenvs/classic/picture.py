@@ -1,6 +1,6 @@
 """Pictures of classic control: anti-aliased shapes over a background of tiles.
 
-Lengths are in metres. x points to the right and y up, from the origin that a `Place` defines.
+Coordinates are in metres from the origin of a `Place`: x to the right, y up.
 """
 
 from typing import NamedTuple
@@ -18,8 +18,8 @@ LINK, FLAG, MARK = (92, 196, 180), (240, 96, 96), (190, 170, 90)
 Pixels = UInt8[Array, "height width 3"]
 Number = Float32[Array, ""]
 Distance = Float32[Array, "height width"]  # distance from each pixel's centre to a shape, m
-# Shape as a tuple: each pixel's distance (m) from a line, point or box, the largest distance (m) at
-# which pixels are filled, and the colour (RGB).
+# A shape to draw: the distance (m) of each pixel from a line, point or box; the largest distance
+# (m) at which a pixel is filled; and the colour (RGB).
 Shape = tuple[Distance, float, tuple[int, int, int]]
 
 

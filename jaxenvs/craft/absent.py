@@ -1,6 +1,7 @@
-"""Environment ids of Craftax 1.6.1 for which `make` raises an error.
+"""Environment ids of Craftax 1.6.1 that `make` rejects with an error.
 
-In Craftax, these ids make environments that reset themselves. The error says to call `make_vec`.
+In Craftax, the environments with these ids reset themselves. Here only batches reset themselves, so
+the error says to call `make_vec`.
 """
 
 from ..core.registry import absent

@@ -25,10 +25,11 @@ def strike(moment: Moment) -> Moment:
 
 
 def revive(moment: Moment) -> Moment:
-    """On DO, make the mob of every slot with positive health alive.
+    """If the action is DO, make every mob slot with positive health alive.
 
-    Craftax's quirk in Classic: mobs that vanished with health left come back. Empty slots store a
-    health too; if it is positive, they also become live mobs.
+    This is a quirk of Craftax-Classic. A mob that vanished far from the player keeps its health, so
+    it comes back. An empty slot stores a health too; if that health is positive, the slot becomes a
+    live mob.
     """
     does, world = moment.action == Action.DO, moment.world
     mobs = {
@@ -41,7 +42,8 @@ def revive(moment: Moment) -> Moment:
 def damage(rules: Rules, world: World) -> harm.Blow:
     """Return the damage of the player's blow, with the best weapon or the bare hand.
 
-    Craftax's quirk in Classic: two swords of a material do twice the damage of one.
+    Craftax's quirk in Classic: the damage of a sword is multiplied by the number of such swords
+    that the player owns.
     """
     if rules.is_full:
         return _sword_damage(rules, world)
@@ -93,8 +95,8 @@ def attack(
         monsters = monsters | killed if role != "passive" else monsters
     if rules.is_full:
         world = world._replace(kills=jnp.minimum(world.kills + one(monsters), MOST_KILLS))
-    # If the blow killed a mob, clear `Mob.marked` of all mobs on its cell, even of live mobs, as
-    # Craftax does.
+    # Craftax's quirk: if the blow killed a mob, all mobs on that cell lose `Mob.marked`, even mobs
+    # that are still alive.
     for role in ROLES:
         mobs[role] = tuple(
             m._replace(marked=m.marked & ~(killed_any & _is_at(m, cell))) for m in mobs[role]
@@ -135,7 +137,7 @@ def _struck(
 
 
 def _reaped(rules: Rules, world: World, role: str, killed: Array, type: Array) -> World:
-    """If a mob was `killed`, record the achievement for its type and add the food that it gives."""
+    """If `killed` is True, record the achievement for killing a mob of `type`, and add its food."""
     rows = rules.types(role)
     world = unlock_of(world, [row.achievement for row in rows], type, killed)
     food = of_type([row.food for row in rows], type)

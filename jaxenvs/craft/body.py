@@ -1,7 +1,7 @@
 """Vitals of the player (Craftax's intrinsics): food, drink, energy, health and mana.
 
-Each vital has a counter that changes in every step. When the counter exceeds a limit, the vital
-changes by one point and the counter becomes 0. In the full game, dexterity slows hunger, thirst and
+A counter for each vital changes in every step. When the counter exceeds a limit, the vital changes
+by one point and the counter is reset to 0. In the full game, dexterity slows hunger, thirst and
 fatigue. On the boss floor, the counters do not lower the vitals.
 """
 
@@ -17,8 +17,9 @@ from .state import World, one, unlock
 from .step import Moment
 from .tables import Achievement, Action, Block, Need, Rules
 
-# The player gains a point of health after more than HEALS steps awake with food, drink and energy,
-# and loses a point after more than AILS steps awake without one of them.
+# Limits of the recovery counter, in steps awake. The counter rises while the player has food, drink
+# and energy, and falls otherwise. Above HEALS, the player gains a point of health; below -AILS, the
+# player loses a point.
 HEALS, AILS = 25, 15
 GATHERS = 30  # a point of mana is gained when `World.mana_counter` exceeds this value
 
@@ -74,10 +75,10 @@ def gather(moment: Moment) -> Moment:
 
 
 def gain_mana(world: World) -> World:
-    """Advance the mana counter; above GATHERS, reset it and add a point of mana.
+    """Advance the mana counter; above GATHERS, add a point of mana and reset the counter to 0.
 
-    A step adds 1 to the counter, a step of sleep 2. Craftax's quirk: then the whole counter is
-    multiplied by a factor that grows with intelligence.
+    A step awake adds 1 to the counter, a step asleep adds 2. Craftax's quirk: after the addition,
+    the whole counter is multiplied by a factor that grows with intelligence.
     """
     factor = 1 + np.float32(0.25) * (world.traits["intelligence"] - 1).astype(jnp.float32)
     count = (world.mana_counter + jnp.where(world.sleeping, np.float32(2), np.float32(1))) * factor
@@ -159,9 +160,9 @@ def carry(moment: Moment) -> Moment:
 
 
 def limit_health(moment: Moment) -> Moment:
-    """In Classic, raise negative health to 0, and set health to 0 in lava.
+    """In Classic, clip health to at least 0, and set it to 0 if the player stands in lava.
 
-    No rule of Classic moves the other vitals out of their range, so they need no limit.
+    The other vitals need no clipping, because no rule of Classic moves them out of their range.
     """
     vitals = moment.world.vitals
     health = jnp.where(moment.in_lava, 0, jnp.maximum(vitals["health"], 0))

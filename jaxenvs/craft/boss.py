@@ -17,7 +17,10 @@ WAVE_STEPS = 7  # number of steps in a wave; mobs appear only during a wave
 
 
 def fight(moment: Moment) -> Moment:
-    """On DO, hit the necromancer ahead if it is vulnerable; a hit starts the next wave."""
+    """If the action is DO, hit the necromancer if it is ahead and vulnerable.
+
+    A hit starts the next wave.
+    """
     rules, world, front = moment.rules, moment.world, moment.front
     here = is_boss_floor(rules, world)
     hits = (moment.action == Action.DO) & (front.block == Block.NECROMANCER)

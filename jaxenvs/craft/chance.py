@@ -15,7 +15,8 @@ from ..core.random import Key, below, hashed, uniform
 from .state import Slots
 from .tables import APPEARING
 
-# For each role, number of equally likely values of `Whims.step`; values above 3 mean no step.
+# `Whims.step` is drawn uniformly from the integers 0 to WAYS[role] - 1. Values above 3 mean that
+# the mob takes no step.
 WAYS = {"melee": 4, "passive": 8, "ranged": 4}
 
 
@@ -26,8 +27,8 @@ class Whims(NamedTuple):
     """
 
     step: Int32[Array, " slots"]  # random step: 0 left, 1 right, 2 up, 3 down, higher: no step
-    # Uniform draw for a mob that is as many rows as columns away from the player: it decides
-    # whether a step towards the player changes the mob's row (0.5 or more) or its column.
+    # Uniform draw that breaks a tie. If a mob is as many rows as columns away from the player, its
+    # step towards the player changes its row if the draw is at least 0.5, else its column.
     axis: Float32[Array, " slots"] | None = None
     # Uniform draw that decides whether the mob reacts to the player or steps at random, see
     # `MobRow.gate`.
@@ -60,7 +61,8 @@ class Draws(NamedTuple):
     appears: dict[str, Float32[Array, ""]]
     # Role of mobs -> uniform draw that chooses the cell of the map on which the mob appears.
     place: dict[str, Float32[Array, ""]]
-    loot: Any = None  # `Loot` of a chest; the fields `loot`, `book`, `armour` are None in Classic
+    # Random contents of a chest, a `Loot`. In Classic, `loot`, `book` and `armour` are None.
+    loot: Any = None
     # Uniform draw that chooses a book's spell if the player knows no spell: iceball if the draw is
     # below 0.5, else fireball.
     book: Any = None
@@ -78,8 +80,8 @@ def draw(key: Key, slots: Slots, full: bool = False) -> Draws:
     number = itertools.count()
 
     def word() -> Array:
-        # Hash each random word as a separate scalar, not as an element of an array of all words.
-        # XLA can then fuse the hash into the code that uses the word.
+        # Hash each random word as a separate scalar, so that XLA can fuse the hash into the code
+        # that uses the word. An array of all words would prevent this fusion.
         return hashed(key, jnp.uint32(next(number)))
 
     def uniforms(count: int) -> Array:

@@ -14,12 +14,12 @@ BOW_FLOOR, BOOK_FLOORS = 1, (3, 4)
 
 
 def open(moment: Moment) -> Moment:
-    """On DO, add the loot of the chest ahead to the inventory.
+    """If the action is DO, add the loot of the chest ahead to the inventory.
 
-    Craftax's quirk: beyond the upper or left border, Craftax reads the cell at the opposite border.
-    If the player faces the border and that cell is a chest, DO gives no loot, but sets
-    `World.opened` of the floor. The next chest that the player opens on this floor then holds no
-    bow or book.
+    Craftax's quirk: if the player faces the upper or left border, Craftax takes the cell at the
+    opposite border as the cell ahead. If this cell is a chest, DO gives no loot but sets
+    `World.opened`. Then the next chest that the player opens on the floor is not treated as the
+    first one, so it holds no bow or book.
     """
     world, loot = moment.world, moment.draws.loot
     seen = (moment.action == Action.DO) & (moment.front.block == Block.CHEST)

@@ -68,7 +68,9 @@ _TOOLS = tuple(f"{of}_{tool}" for tool in ("pickaxe", "sword") for of in ("wood"
 _ITEMS = ("wood", "stone", "coal", "iron", "diamond", "sapling", *_TOOLS)
 MOST_HEALTH = 31  # highest health that a mob may have, in points; the state stores it in 5 bits
 BESIDE = 16  # positions of projectiles are stored up to this many cells beyond the map's border
-MAX_SIZE = 224  # largest side of the map in cells: 8 bits store positions -BESIDE to side + BESIDE
+# Largest side of the map, in cells. Positions of projectiles, which may be up to BESIDE cells
+# beyond the map, then fit in 8 bits.
+MAX_SIZE = 224
 _PLACE = fields_of(("row", "column"), 8)
 _FLIES = (*fields_of(("d_row", "d_column"), 2, low=-1), Field("alive", 1, flag=True))
 _COUNTERS = ("recover", "hunger", "thirst", "fatigue")
@@ -144,8 +146,8 @@ CLASSIC = Rules(
         Placement(Action.PLACE_PLANT, Block.PLANT, "sapling", 1, _SOIL, _A.PLACE_PLANT),
     ),
     needs=NEEDS,
-    # `pace` is even, because hunger and thirst grow by half of it in a step of sleep, and counters
-    # are integers.
+    # `pace` must be even: in a step of sleep, hunger and thirst add half of `pace` to their
+    # counters, and the counters are integers.
     pace=2,
     weapons=(Weapon("wood_sword", 2), Weapon("stone_sword", 3), Weapon("iron_sword", 5)),
     mobs=(
@@ -183,7 +185,8 @@ class CraftParams(Params):
 
 
 _CHANCES = ("cow_chance", "zombie_base_chance", "zombie_night_chance", "skeleton_chance")
-# Lowest and highest valid value of each param. Traced params are clipped, others are checked.
+# Lowest and highest valid value of each param. A traced value is clipped to this range; a concrete
+# value outside of it raises an error.
 _RANGES = {
     **dict.fromkeys(("max_steps_in_episode", "day_length"), STEPS),
     **dict.fromkeys((f"{row.name}_health" for row in CLASSIC.mobs), (1, MOST_HEALTH)),

@@ -36,10 +36,9 @@ class Crowd(NamedTuple):
         return any_of(bits)
 
     def sees(self, place: Array) -> Bool[Array, ""]:
-        """Return whether a marked mob is on the cell `place`.
+        """Return whether a marked mob is on the cell `place` (encoded by `place_of`).
 
-        Such a mob occupies the cell, so that other mobs cannot enter it. `place` is encoded by
-        `place_of`.
+        Other mobs cannot enter the cell of a marked mob, see `Mob.marked`.
         """
         return (self.on(place) & self.marks) != 0
 

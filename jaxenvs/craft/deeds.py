@@ -50,10 +50,10 @@ def able(rules: Rules, world: World, front: Front) -> dict[int, Any]:
 
 
 def is_place(rules: Rules, world: World, front: Front, row: Placement | Recipe) -> Any:
-    """Return whether a placement or recipe is possible; the player's costs are not checked.
+    """Return whether a placement or recipe is possible, apart from the items that it costs.
 
-    A placement needs a suitable free cell ahead. A recipe needs a table, some recipes also a
-    furnace, and an item that is below the recipe's highest count or level.
+    A placement needs a suitable free cell ahead. A recipe needs a table (some recipes also a
+    furnace) near the player, and a product that is below the recipe's highest count or level.
     """
     match row:
         case Placement():
@@ -122,9 +122,10 @@ def improved(items: dict[str, Any], kind: tuple[str, ...], level: Array) -> dict
 
 
 def _lacks(world: World, row: Recipe) -> Any:
-    """Return whether a recipe can still raise an item: some item that it makes is below the limit.
+    """Return whether an item that a recipe makes is still below the recipe's limit.
 
-    The limit is the recipe's `below` (a count), else its `level`. Without a limit, return True.
+    The limit is the recipe's `below` (a count), else its `level`. If the recipe has no limit,
+    return True.
     """
     limit = row.below or row.level
     if limit is None:
@@ -186,10 +187,11 @@ def _leaves(row: Harvest | Placement | Recipe) -> int:
 
 
 def _looked_up(deed: Array, columns: dict[Any, list[int]]) -> dict[Any, Int32[Array, ""]]:
-    """Return the value of each column for `deed`, by column name; 0 if `deed` is 0.
+    """Look up the value of each column for `deed`, and return a dict by column name.
 
-    `columns` has lists with one value per deed. Several columns share one array of 32-bit words,
-    because each array lookup splits the kernel that XLA makes on a GPU.
+    `columns` has lists with one value per deed. If `deed` is 0, all results are 0. Several columns
+    are packed into one array of 32-bit words, because each array lookup splits the kernel that XLA
+    makes on a GPU.
     """
     fields = []
     for name, values in columns.items():

@@ -61,8 +61,8 @@ class Rooms(NamedTuple):
     chest: Int32[Array, "*floors rooms 2"]  # offset of the chest from the room's corner, in cells
     fountain: Int32[Array, "*floors rooms 2"]  # offset of the fountain from the room's corner
     has_fountain: Bool[Array, "*floors rooms"]
-    # For room i, index of the room to which its corridor leads: 0 to i. The index i itself stands
-    # for the last room.
+    # Index of the room to which the corridor of room i leads: 0 to i - 1. The value i stands for
+    # the last room.
     joins: Int32[Array, "*floors rooms"]
 
 
@@ -87,9 +87,9 @@ def make(
     """Build the map of one dungeon: rooms with torches, chests and fountains, and corridors.
 
     `row` has the dungeon's special, fountain and rare blocks. `lot` has one uniform draw per cell,
-    which decides whether a wall has moss and whether a path becomes the rare block. `_plan` returns
-    words for each map row and each map column. The bitwise AND of a cell's row words and column
-    words tells which rooms, chests and corridors cover the cell.
+    which decides whether a wall has moss and whether a path becomes the rare block. `_plan` encodes
+    rooms, chests and corridors as words, two per map row and two per map column. The bitwise AND of
+    a cell's row word and column word tells what covers the cell.
     """
     rows, columns = (jnp.pad(words, ((0, 0), (1, 1))) for words in _plan(rooms))
 
@@ -102,8 +102,9 @@ def make(
     is_open = (room | way) != 0
     is_near = (beside[0] | beside[1]) != 0
     covers, corner, chest, fountain = ((room >> np.uint32(8 * i)) & 0xFF for i in range(4))
-    # If several rooms cover a cell, the last one decides: its bit is the highest in `covers`. A
-    # cell is a chest if the bit of the chest's room exceeds the bits of all other rooms there.
+    # If several rooms cover a cell, the last of these rooms decides whether the cell is a chest.
+    # The last room has the highest bit in `covers`. Therefore a cell with a chest of some room
+    # shows this chest only if the room's bit exceeds the bits of all other rooms on the cell.
     map = jnp.where(chest > (covers ^ chest), Block.CHEST, Block.PATH)
     map = jnp.where(fountain > (covers ^ fountain), row["fountain"], map)
     map = jnp.where((way >> np.uint32(16)) != 0, row["special"], map)
@@ -117,10 +118,11 @@ def make(
 def _plan(rooms: Rooms) -> tuple[UInt32[Array, "2 size"], UInt32[Array, "2 size"]]:
     """Return two 32-bit words for every map row and two for every map column.
 
-    Each byte of a word stands for one type of object, and each bit of a byte for one room. The bit
-    is set if the map row (or column) crosses the room's object of this type. First word: the room,
-    its edge, its chest, its fountain. Second word: the section of its corridor along a map row, the
-    section along a map column, the special block (only in the first room).
+    Each byte of a word stands for one type of object, and each bit of the byte for one room. The
+    bit is 1 if the map row (or column) crosses the object of this type in this room. Bytes of the
+    first word: the room, its edge, its chest, its fountain. Bytes of the second word: the section
+    of the room's corridor along a map row, the section along a map column, the special block (only
+    in the first room).
     """
     grid = (rooms.chunk % 3, rooms.chunk // 3)
     last = jnp.where(rooms.joins < np.arange(ROOMS, dtype=np.int32), rooms.joins, ROOMS - 1)

@@ -60,8 +60,8 @@ class CraftEnv(Env):
     package: ClassVar[str] = "craftax"
     level_format: ClassVar[str] = "jaxenvs.craft.leveltext"
     reset_source: ClassVar[str] = "exact"
-    # Generating a world takes as long as several hundred steps. Therefore, on a CPU, the reset
-    # source `exact` generates only one world per `rows_per_lane` environments at a time.
+    # On a CPU, number of environments for which the reset source `exact` generates one world at a
+    # time. The number is large because generating a world takes as long as several hundred steps.
     rows_per_lane: ClassVar[int] = 512
     levels_at_once: ClassVar[int] = 4096
     idle_action: ClassVar[int | None] = Action.NOOP
@@ -268,7 +268,8 @@ class CraftEnv(Env):
         """Return which actions may have an effect; noop is always allowed.
 
         While the player is awake, DO and moves are always allowed. In the full game, REST is always
-        allowed too: even at full health it takes effect if the player is hit in the same step.
+        allowed too, because even at full health it has an effect if the player is hit in the same
+        step.
         """
         world = self.world(state)
         awake = ~player.is_idle(world)
@@ -352,7 +353,8 @@ class CraftEnv(Env):
         """Build a state from an unpacked `World`.
 
         `more` are the fields that only the state of the full game has. `known` has words that were
-        packed before and are reused if their values have not changed, see `packing.words_of`.
+        packed earlier. A word is reused if its values have not changed since then, see
+        `packing.words_of`.
         """
         return self.state_type(time=time, map=map, words=pack(self.rules, world, known), **more)
 

@@ -114,7 +114,7 @@ class Sight(NamedTuple):
 
     sign: str  # character that stands for the cell in the drawing of the view
     name: str
-    kind: str  # `creature`, `thing` or `ground`; the list "The nearest things" contains only things
+    kind: str  # `creature`, `thing` or `ground`; texts list the nearest cells of type `thing`
     mass: bool = False  # whether the name is a mass noun such as `water`, which takes no article
 
     @property

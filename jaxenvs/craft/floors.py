@@ -3,8 +3,9 @@
 Six floors are hills made of noise (`HILLS`); three are dungeons with rooms (`DUNGEONS`). One
 uniform draw per cell decides which ore or tree the cell gets; Craftax draws once per ore and tree.
 Craftax bugs, reproduced on purpose: the graveyard, which has no stone, gets a stone at (0, 0)
-(`_finished`); if both ladders are drawn on one cell, the ladder down is missing (`_finished`); the
-light of a ladder near the upper or left border falls at the opposite border (`_patch`).
+(`_finished`); if both ladders are drawn on the same cell, the floor has no ladder down
+(`_finished`); the light of a ladder near the upper or left border falls at the opposite border
+(`_patch`).
 """
 
 import itertools
@@ -195,8 +196,9 @@ _FINISH_COLUMNS = _columns(sorted(_ROWS, key=lambda row: row.floor), "ladder", "
 def _ore_ranges(row: Hills) -> dict[str, np.ndarray]:
     """Return, for each ore of a floor, the range of uniform draws that gives the ore to a cell.
 
-    The ore `block` replaces the block `on` where `low` <= draw < `high`. A cell has a tree if its
-    draw exceeds `clear`, so the ranges of ores that replace trees are above `clear`.
+    The result has four arrays with one entry per ore: where `low` <= draw < `high`, the ore `block`
+    replaces the block `on`. A cell in woods has a tree if its draw exceeds `clear`, so the ranges
+    of ores that replace trees are above `clear`.
     """
     left: dict[Block, tuple[float, float]] = {row.tree: (row.clear, 1 - row.clear)}
     columns: dict[str, list] = {"on": [], "block": [], "low": [], "high": []}
@@ -249,10 +251,11 @@ def _hills_at_once(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size si
 
 
 def _hills_one_by_one(angles: Any, cell_draws: Array) -> list[UInt8[Array, "size size"]]:
-    """Build the six floors of HILLS on a GPU, by separate code with constant settings per floor.
+    """Build the six floors of HILLS on a GPU, with separate code for each floor.
 
-    With one `vmap` over floors, the thread of each cell would load every setting from a table.
-    First, the `_Traits` of all floors are computed from noise and stored in one byte per cell.
+    The settings of a floor are constants in its code. With one `vmap` over floors, the thread of
+    each cell would load every setting from a table. Before the floors are built, the `_Traits` of
+    all floors are computed from noise and stored in one byte per cell.
     """
 
     def bytes_of(row: dict[str, Any], noises: tuple[Array, ...]) -> UInt8[Array, "size size"]:
@@ -325,7 +328,7 @@ def _finished(
 ) -> dict[str, Array]:
     """Choose the cells of a floor's diamond and ladders, and compute the floor's light.
 
-    Return a dict with the floor's entry of each array in `FullLevel`, by field name.
+    Return a dict from field names of `FullLevel`, such as `map`, to the floor's entry of the field.
     """
     map = (cells & (_GLOW - 1)).astype(jnp.int32)
     words = _words(map == Block.STONE, map == row["ladder"])
@@ -371,9 +374,10 @@ def _light(
 def _patch(place: Int32[Array, ""]) -> Int32[Array, ""]:
     """Return the middle of the nine map rows (or columns) that a torch in row `place` lights.
 
-    The middle is `place`, except near a border. Craftax's quirk: its slice of nine rows starts at
-    `place` - 4; a negative start counts from the end of the map, so these rows are at the opposite
-    border.
+    Craftax lights a slice of nine rows that starts at `place` - 4, so the middle is `place`, except
+    near a border. At the lower or right border, the slice is shifted onto the map. Craftax's quirk:
+    near the upper or left border, the start is negative and counts from the end of the map, so the
+    slice is at the opposite border.
     """
     most = SIZE - 5
     return jnp.where(place < 4, most, jnp.minimum(place, most))

@@ -334,7 +334,7 @@ class CraftFull(CraftEnv):
         return self.packed(state.time, cells, world, moment.known, **more)
 
     def is_over(self, world: World) -> Bool[Array, ""]:
-        """Return whether the episode terminates: the player is dead or the necromancer defeated."""
+        """Return whether the player is dead or the necromancer defeated; both end the episode."""
         return super().is_over(world) | (world.boss["progress"] >= boss.WAVES)
 
     def picture(

@@ -103,7 +103,7 @@ def others(rules: Rules, body: words.Body, light: float, days: float) -> list[Fa
 def _thing(name: str, number: int) -> Fact:
     """Return the fact about one item: its count, or the material of a tool or piece of armour.
 
-    A tool or piece of armour that the player lacks is shown with the icon of its lowest material.
+    If the player lacks a tool or piece of armour, the fact has the icon of the lowest material.
     """
     if name not in GRADES:
         return count(name.replace("_", " "), number, name)
@@ -111,8 +111,9 @@ def _thing(name: str, number: int) -> Fact:
     return count(f"{grade} {name}" if number else name, min(1, number), f"{grade}_{name}")
 
 
-# Lowest byte that `cells` returns for a mob, a mob's projectile, the player's projectile and an
-# item, and the byte of a dark cell. Bytes below MOBS are blocks.
+# Bytes that `cells` returns. MOBS, FLYING, MISSILES and ITEMS are the lowest bytes of mobs, mobs'
+# projectiles, the player's projectiles and items. DARK is the byte of a dark cell. Bytes below MOBS
+# are blocks.
 MOBS, FLYING, MISSILES, ITEMS, DARK = 64, 96, 112, 128, 255
 
 

@@ -34,7 +34,7 @@ from .tables import (
 SIZE, FLOORS = 48, 9  # side of each floor in cells, number of floors
 BESIDE = 16  # positions of projectiles are stored up to this many cells beyond the map's border
 # Growth of a need's counter in a step awake, at dexterity 1. Each further point of dexterity
-# subtracts an eighth of PACE, and sleep halves the result. PACE is 16, so that all these values are
+# subtracts an eighth of PACE; sleep halves the result. With PACE = 16, all these values are
 # integers.
 PACE = 16
 _COUNTS = "wood stone coal iron diamond sapling arrows torches ruby sapphire books"
@@ -75,8 +75,8 @@ PACKING = Packing(
         ),
         (
             *fields_of((f"vitals.{name}" for name in ("food", "drink")), 5),
-            # The fields also store values of energy and mana beyond the limits, which a potion can
-            # cause and which are clipped at the end of the step.
+            # These fields store values from -8 to 55. A potion can move energy or mana out of its
+            # range, and the value is clipped only at the end of the step.
             *fields_of((f"vitals.{name}" for name in ("energy", "mana")), 6, low=-8),
             Field("traits.xp", 5),
             Field("traits.dexterity", 4),

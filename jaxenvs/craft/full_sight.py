@@ -35,8 +35,8 @@ PARTS = 256  # `ids` stores the fraction of a point of health in 256ths
 # Number of flags that a cell has in the symbolic observation.
 CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1
 NUMBERS = 51  # number of values in the symbolic observation that follow the flags of the cells
-# Index of the bit that is 1 in the mark of a mob's projectile of type 0. In `by_cell`, each
-# projectile has such a mark, see `spots.spots`; the next bits stand for the other types.
+# In `by_cell`, a projectile has a mark (see `spots.spots`) with one bit per type. _FLYING is the
+# index of the bit for type 0 of the mobs' projectiles; the bits of the other types follow.
 _FLYING = 5
 _LIGHT = -8  # index of the daylight in the observations `ids` and `symbolic`, counted from the end
 _WORD = 32  # number of flags in a 32-bit word
@@ -142,7 +142,7 @@ def by_cell(
     """Do the work of `view` on a GPU: return one 32-bit word per cell, 0 for a dark cell.
 
     The four bytes of a word are the cell's entries in the parts `ground`, `mobs`, `projectiles` and
-    `missiles` of the observation `ids`, see `Layout`. The last words may belong to no cell, see
+    `missiles` of the observation `ids`, see `Layout`. Some words at the end may be padding, see
     `spots.padded`.
     """
     mobs = [(world.mobs[role], TYPES) for role in ROLES]
@@ -249,8 +249,9 @@ def _of_world(world: World, light: Array) -> list[Float32[Array, ""]]:
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
     """Compute the symbolic observation from the compact observation `ids` of the same state.
 
-    Only daylight and health are less exact than in the real symbolic observation: `ids` stores the
-    daylight, and the fraction of a point of health, in 8 bits each.
+    Daylight and health are less exact than in the observation `symbolic`, because `ids` has only 8
+    bits for the daylight and 8 bits for the fraction of a point of health. All other values are
+    equal.
     """
     where, numbers = layout(rules), ids.astype(jnp.int32)
     planes = (where.ground, where.mobs, where.projectiles, where.missiles)
@@ -375,9 +376,9 @@ def _by_word(
     items, mobs = len(Block), len(Block) + len(Item)
     flying, shown = mobs + 3 * TYPES, ground != 0
     block, item = ground & BLOCK, ground >> BLOCK_BITS
-    # For each cell, the indices of the flags of its block, its item, its mob, and of being lit. If
-    # a cell lacks one of these flags, for example because it has no mob, the index is CHANNELS,
-    # which no flag has.
+    # For each cell, four flag indices: block, item, mob, and whether the cell is lit. If the cell
+    # lacks one of these flags, for example because it has no mob, the index is CHANNELS, which is
+    # not the index of any flag.
     numbers = (
         jnp.where(shown & (block < items), block, CHANNELS),
         jnp.where(shown, items + item, CHANNELS),
@@ -386,7 +387,7 @@ def _by_word(
     )
     both = (projectiles | (missiles << TYPES)).astype(jnp.uint32)
     words = []
-    # If a flag's bit is not in this word, the shift exceeds the 32 bits and yields 0.
+    # A shift by 32 or more yields 0, so flags that belong to other words set no bit in this word.
     for start in range(0, CHANNELS, _WORD):
         bits = [jnp.uint32(1) << (number - start).astype(jnp.uint32) for number in numbers]
         word, shift = functools.reduce(jnp.bitwise_or, bits), flying - start

@@ -85,9 +85,9 @@ class Ground:
         index = self.index(self._wrapped(row), self._wrapped(column))
         cell = self.at(index)
         if not self.has_floors:
-            # The barrier makes XLA read the map only once.
-            # If a kernel read the map after the step's writes, XLA would have to copy the old map.
-            # In the full game, `compiler.edges.repack` separates reads from writes instead.
+            # The barrier makes XLA read the map here, before the writes of the step. A kernel that
+            # read the map after the writes would force XLA to copy the old map. In the full game,
+            # `compiler.edges.repack` separates reads from writes instead.
             cell = materialised(cell)
         for written, new in self.writes:
             cell = jnp.where(written == index, new, cell)
@@ -124,9 +124,9 @@ class Ground:
     def lit(self, row: Array, column: Array, when: Array) -> tuple["Ground", tuple[Array, Array]]:
         """Light the cells around a torch if `when` is True, except on floor 0, which is always lit.
 
-        Return two values. The first is this `Ground`, with LIT set in its pending writes to cells
-        near the torch. The second is an argument of `written`: a pair of the flat indices of all
-        other cells near the torch and their new values.
+        Return two values. The first is this `Ground`; its pending writes to cells near the torch
+        now set LIT. The second is the argument `more` of `written`: the flat indices and the new
+        values of all other cells near the torch.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
@@ -145,8 +145,8 @@ class Ground:
     def with_light(self, row: Array, column: Array, when: Array) -> "Ground":
         """Return the ground with the cells around a torch lit in its map, if `when` is True.
 
-        This method changes the map itself, while `lit` leaves that to `written`. Therefore all
-        earlier writes of the step must already be in the map.
+        Call this method after `written`, when all writes of the step are in the map, because this
+        method changes the map directly and ignores pending writes.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
@@ -165,9 +165,9 @@ class Ground:
     ) -> Array:
         """Return the map after all writes of the step.
 
-        The last write puts `block` on the cells (`rows`, `columns`) of floor 0 where `when` is
-        True. `more` is the second result of `lit`: flat indices and new values of further cells. No
-        other write of the step may go to these cells.
+        After the pending writes, `block` is put on the cells (`rows`, `columns`) of floor 0 where
+        `when` is True. `more` is the second result of `lit`: flat indices and new values of further
+        cells, to which no other write of the step may go.
         """
         last = jnp.where(when, rows * self.size + columns, self._nowhere)
         cell = block | LIT if self.has_floors else block
@@ -199,8 +199,8 @@ class Ground:
 
         The writes of this step are not included. All indices must be on the map.
         """
-        # The indices are unsigned.
-        # For signed ones, XLA adds instructions that let negative indices count from the end.
+        # Use unsigned indices. For signed indices, XLA adds instructions that let negative indices
+        # count from the end.
         index = index.astype(jnp.uint32)
         return self.cells.reshape(-1).at[index].get(mode="promise_in_bounds").astype(jnp.int32)
 
@@ -238,7 +238,7 @@ def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
     if bits > _ONES:
         word = jnp.where(number < _BITS, word, jnp.int32(bits >> _BITS))
         number = jnp.where(number < _BITS, number, number - _BITS)
-    # If the block is not in this word, the shift exceeds the 32 bits and yields 0.
+    # The shift moves all bits out of the word if the block is beyond this word; the result is 0.
     return ((word >> number) & 1) != 0
 
 
@@ -254,7 +254,7 @@ def span(blocks: Iterable[int]) -> tuple[int, int]:
 def in_span(block: Int32[Array, "*shape"], low: Any, bits: Any) -> Int32[Array, "*shape"]:
     """Return 1 where a block is in the set that `span` encoded as `low` and `bits`, else 0.
 
-    For a block outside the range of the mask, the shift exceeds 32 bits and yields 0.
+    A block outside the range of the mask gives 0, because a shift by 32 or more yields 0.
     """
     place = (block - low).astype(jnp.uint32)
     return ((jnp.asarray(bits, jnp.uint32) >> place) & 1).astype(jnp.int32)
@@ -265,8 +265,8 @@ def codes(
 ) -> Int32[Array, "*shape"]:
     """Return, for each block, 1 if it is in `first`, plus 2 if it is in `second`.
 
-    If one word has room for both sets, `blocks` is used only once. With two uses, XLA on a GPU
-    would write the blocks to memory and read them again.
+    If both sets fit into one constant word, the code uses `blocks` only once. If an array is used
+    twice, XLA on a GPU writes it to memory and reads it again.
     """
     sets = [set(first), set(second)]
     if max(int(b) for b in sets[0] | sets[1]) < _BITS // 2:

@@ -1,9 +1,9 @@
 """Kits: the floor and the possessions with which the player starts an episode of the full game.
 
-The possessions of a kit are typical of a player who reaches the kit's floor.
-`make("Craft-Ids-v0", kit=5)` starts on floor 5; `kit=-1` draws a random kit for each level.
-`reset_to` uses the kit stored in the given level. Achievements for items and floors that a kit
-already includes count as earned from the start, so they give no reward.
+The possessions of a kit are typical of a player who reaches the kit's floor. A random kit is drawn
+for each level by `kit=-1`; `make("Craft-Ids-v0", kit=5)` starts on floor 5. `reset_to` uses the kit
+that its level stores. If a kit includes the item or floor of an achievement, the achievement counts
+as earned from the start and gives no reward.
 """
 
 from typing import Any, NamedTuple

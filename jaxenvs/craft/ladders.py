@@ -68,7 +68,7 @@ def lies(rules: Rules, world: World, cell: Array, row: Array, column: Array) -> 
 def _moved(
     rules: Rules, floors: Array, world: World, floor: Array, moves: Array
 ) -> tuple[Array, World]:
-    """If `moves` is True, store the floor that is in `world`, and load the floor `floor` into it.
+    """If `moves` is True, pack the old floor of `world`, and unpack floor `floor` into `world`.
 
     Return the packed words of all floors, and the world.
     """

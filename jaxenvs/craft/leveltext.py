@@ -4,10 +4,10 @@ The picture has one character per cell; an empty line separates the floors of th
 `legend: T tree` explain the characters. A text with a line `time:` is a state of an episode. Any
 other text is a level: maps, and in the full game ladders, effects of potions and a kit.
 
-The lines of a state name the values of `World`, such as `vitals: health 9, food 8`. Values that are
-left out are those at the start of an episode. A line about mobs, projectiles or ladders may begin
-with `floor 3`: it then has the values that the state stores for floor 3. Without `floor`, it has
-the values of the player's floor in `World`. Positions are map rows and columns, counted from 0.
+The lines of a state name the values of `World`, such as `vitals: health 9, food 8`. A value that is
+left out equals the value at the start of an episode. A line about mobs, projectiles or ladders may
+begin with `floor 3`; the line then describes the stored values of floor 3. A line without `floor`
+describes the player's floor. Positions are map rows and columns, counted from 0.
 """
 
 import functools
@@ -115,7 +115,8 @@ def _code(rules: Rules, header: Header, text: str) -> int:
 def _signs(rules: Rules, codes: Sequence[int]) -> dict[int, str]:
     """Return a dict from each byte in `codes` to the character that stands for it in the picture.
 
-    The character is the sign of the byte's block, or from POOL if that sign is already taken.
+    The character is the sign of the byte's block. If another byte already has this sign, the
+    character is taken from POOL.
     """
     found: dict[int, str] = {}
     blocks = {code: code & BLOCK if rules.is_full else code for code in codes}
@@ -123,7 +124,8 @@ def _signs(rules: Rules, codes: Sequence[int]) -> dict[int, str]:
         if block >= len(rules.blocks):
             raise ValueError(f"levels.write: the map has the byte {code}, which is no cell")
         own = SIGNS.get(Block(block), Block(block).name[0])
-        # Signs of the other blocks on the map, which no other byte may take.
+        # Signs of the other blocks on the map. They are reserved for these blocks, so this byte
+        # cannot take them.
         kept = {SIGNS.get(each) for each in blocks.values()} - {own}
         taken = kept | {*found.values()}
         found[code] = next(sign for sign in (own, *POOL) if sign not in taken)
@@ -209,8 +211,8 @@ def _floor(env: CraftEnv, header: Header, text: str) -> int:
 def _lying(stairs: Mapping[str, np.ndarray], grid: np.ndarray) -> np.ndarray:
     """Return the `Item` on each cell: a ladder, a torch or none.
 
-    `grid` says only whether an item lies on a cell. The item is a ladder at the positions `stairs`
-    of the floor's ladders, and a torch elsewhere.
+    `grid` says only whether a cell has an item. At the position of a ladder in `stairs`, the item
+    is this ladder; at any other position, it is a torch.
     """
     last = grid.shape[0] - 1
     items = np.where(grid & ITEM, int(Item.TORCH), int(Item.NONE)).astype(np.uint8)
@@ -316,7 +318,7 @@ def _by_line(rules: Rules) -> dict[str, dict[str, Field]]:
 
 
 def _floor_fields(rules: Rules) -> dict[str, Field]:
-    """Return the fields of a floor that belong to no mob or projectile, by the end of their name.
+    """Return a floor's fields that belong to no mob or projectile, by the last part of the name.
 
     For example, the name `stairs.down_row` becomes `down_row`.
     """

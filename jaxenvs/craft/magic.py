@@ -155,9 +155,9 @@ def enchant(moment: Moment) -> Moment:
 def _piece(world: World, kind: Array, uniform: Array) -> Int32[Array, ""]:
     """Draw the piece of armour to enchant with the element `kind`; return its index in PIECES.
 
-    The candidates are the pieces without an enchantment; if there are none, the pieces with the
-    opposite element. If no such piece exists either, return 0. Craftax's quirk: a piece that the
-    player does not wear is a candidate too.
+    The piece is drawn from the pieces without an enchantment. If there are none, it is drawn from
+    the pieces with the opposite element. If there are none of these either, return 0. Craftax's
+    quirk: pieces that the player does not wear can be drawn too.
     """
     charms = [world.charms[piece] for piece in PIECES]
     plain = sum((one(charm == 0) << i for i, charm in enumerate(charms)), jnp.int32(0))

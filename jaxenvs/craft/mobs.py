@@ -32,7 +32,7 @@ class _Turn(NamedTuple):
 
     @property
     def world(self) -> World:
-        """Unpacked state of the player and the floor, after the turns of mobs before this one."""
+        """Unpacked state of the player and the floor, after the turns of all earlier mobs."""
         return self.moment.world
 
     @property
@@ -59,7 +59,7 @@ class _Turn(NamedTuple):
     def shuns(self, block: Array) -> Bool[Array, ""]:
         """Return whether `block` is one of the blocks that mobs of this type avoid.
 
-        Solid blocks, which no mob can enter, are not among these blocks.
+        The result is False for solid blocks, which no mob can enter anyway.
         """
         # Set of avoided blocks -> indices of the mob types that avoid these blocks.
         kinds: dict[frozenset[int], list[int]] = {}
@@ -92,8 +92,8 @@ class _Turn(NamedTuple):
     def done(self, goes: Array, step: tuple[Array, Array], **changes: Any) -> tuple[Crowd, Mob]:
         """Return the crowd and the mob at the end of its turn.
 
-        If `goes` is True, the mob moves by `step`. If it was too far from the player before this
-        move, it also vanishes. `changes` are new values of other fields of the mob.
+        The mob moves by `step` if `goes` is True. The mob vanishes if it was too far from the
+        player before the move. `changes` are new values of other fields of the mob.
         """
         mob = self.mob
         stays = self.distance < self.moment.params.mob_despawn_distance

@@ -1,10 +1,11 @@
 """Perlin noise over a square map: one octave, stretched to [0, 1] as in Craftax.
 
 The last bits of the noise depend on the device: GPUs approximate cosines and divisions, and CPUs
-fuse products and sums. Of a million cells of noise, one or two are so close to a threshold that two
-devices generate different blocks; this may also change the cell of a ladder or diamond. From equal
-levels, two devices compute bit-identical steps (integers and floats of the state). The exception is
-a random draw that differs by only a rounding error from the probability that a mob appears.
+fuse products and sums. In one or two of a million cells, the noise is so close to a threshold that
+two devices generate different blocks. Such a difference may also move a ladder or diamond to
+another cell. If two devices start from equal levels, the integers and floats of their states stay
+bit-identical in every step. There is one exception: a random draw may be so close to the
+probability of a new mob that rounding decides whether the mob appears.
 """
 
 import functools
@@ -44,8 +45,8 @@ def each(
     Lattices of equal shape are processed together, so that a GPU thread computes four neighbouring
     cells and loads their common gradients once.
     """
-    # Transpose the lattice instead of its noise: XLA on a GPU would fuse a transposition of the
-    # noise with other operations, and would transpose all of these too.
+    # Transpose the lattice, not the noise computed from it. If the noise were transposed, XLA on a
+    # GPU would fuse this with other operations and transpose them too.
     every = [*lattices, lattices[turned].T]
     kinds = [(x.shape, i == len(lattices)) for i, x in enumerate(every)]
     groups = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in kinds}
@@ -61,8 +62,8 @@ def each(
         )
     ]
     raw = materialised(raw)
-    # Compute the minima and maxima of each group of lattices separately. For one joint array, XLA
-    # would make one kernel whose threads diverge.
+    # Compute minima and maxima separately for each group of lattices with equal shape. For one
+    # array of all lattices, XLA would make one kernel whose threads diverge.
     ends = [(x.min(axis=(1, 2)), x.max(axis=(1, 2))) for x in raw[: len(groups) - 1]]
     ends = materialised([(low, high - low) for low, high in ends])
     low, span = ([x for pair in ends for x in pair[end]] for end in (0, 1))

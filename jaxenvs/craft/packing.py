@@ -93,7 +93,7 @@ def words_of(things: Sequence[Thing], known: Known) -> list[Int32[Array, ""]]:
     """Pack each of `things`, a pair (fields, NamedTuple with their values), into one word.
 
     `known` has words that were packed earlier for the first entries of `things`, in the same order.
-    Such a word is reused if the values of its fields are still the identical traced arrays.
+    A known word is reused if each of its values is still the same traced array (by `is`).
     """
     words = []
     for i, (fields, it) in enumerate(things):
@@ -168,9 +168,9 @@ def nested(values: dict[str, Any]) -> dict[str, Any]:
 def stored(field: Field, value: Any) -> Any:
     """Return the integer that is packed for the value of a field.
 
-    For a float32, the integer has the same bits. For any other value, it is the value minus the
-    lowest value of the field, so that it is not negative. Fields that saturate clip the value
-    first.
+    A float32 is packed as the integer with the same bits. From any other value, the lowest value of
+    the field is subtracted, so that the integer is not negative. If the field saturates, the value
+    is first clipped to the field's range.
     """
     if field.real:
         return jax.lax.bitcast_convert_type(value, jnp.int32)

@@ -17,9 +17,9 @@ from .tables import RIPE_AGE, Block
 def grow(moment: Moment) -> Moment:
     """Age all plants, and apply the step's writes to the map, including newly ripe plants.
 
-    From here on, stages read the new map only; if one read the old map, XLA would have to copy it.
-    Craftax ripens plants later in the step, after mobs have appeared. The result is the same,
-    because mobs never appear on a plant.
+    Later stages must read only the new map. If a later stage read the old map, XLA would have to
+    copy the map. Craftax ripens plants later in the step, after mobs have appeared. The result is
+    the same, because mobs never appear on a plant.
     """
     world, given = _aged(moment)
     return moment._replace(ground=_grown(*given), world=world)
@@ -49,8 +49,8 @@ def _aged(moment: Moment) -> tuple[World, tuple[Ground, Array, Array, Array]]:
 def _grown(ground: Ground, rows: Array, columns: Array, ripe: Array, more: Any = None) -> Ground:
     """Apply the step's writes to the map, and turn the blocks of ripe plants into RIPE_PLANT.
 
-    `more` is a pair (flat indices, values) for `Ground.written`: the cells that a new torch lights
-    and that the step does not write otherwise.
+    `more` is a further write: a pair (flat indices, values) with the cells that a new torch lights,
+    except cells to which the step writes anyway. See `Ground.written`.
     """
     cells = ground.written(rows, columns, Block.RIPE_PLANT, ripe, more)
     return Ground(cells, ground.floor)
@@ -70,9 +70,9 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
         return _grown(lit, *plants, more=more).cells
 
     def in_turn(cells: Array, writes: Any, *plants: Array) -> Array:
-        # On a GPU, write plants and light by two scatters, although each costs a kernel. For one
-        # joint scatter, every environment would have to read the cells around a torch in every
-        # step, but few environments place a torch in a step.
+        # On a GPU, write plants and light by two scatters. A joint scatter would save a kernel, but
+        # every environment would then have to read the cells around a torch in every step, while
+        # few environments place a torch.
         return _grown(Ground(cells, floor, writes), *plants).with_light(row, column, torch).cells
 
     cells = by_platform(ground.cells, ground.writes, *plants, cpu=at_once, default=in_turn)
@@ -80,9 +80,10 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
 
 
 def regrown(world: World, front: Front, when: Array) -> Plants:
-    """Set the age of the plant on the cell ahead to 0 if `when` is True; the player has eaten it.
+    """If `when` is True, reset the age of the plant on the cell ahead, which the player has eaten.
 
-    If several slots have this cell, only the first is reset. If none has, slot 0 is, as in Craftax.
+    If several slots are on this cell, only the first is reset. If no slot is, slot 0 is reset, as
+    in Craftax. Return the plants after the change.
     """
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
     here = _bits((plants.row == front.row) & (plants.column == front.column))

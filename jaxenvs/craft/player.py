@@ -56,8 +56,8 @@ def look(ground: Ground, world: World) -> Front:
     table, furnace = _around(ground, world)
     inside, cell = ground.inside(row, column), ground.cell(row, column)
     block = ground.block_of(cell)
-    # `held` packs rows and columns into the fields `_FRONT`, which store numbers from -1 upwards.
-    # Lower numbers occur only after the end of an episode.
+    # Clip to -1, the lowest number that the packed fields `_FRONT` can store. Lower rows and
+    # columns occur only after the end of an episode.
     row, column = jnp.maximum(row, -1), jnp.maximum(column, -1)
     front = Front(row, column, block, ground.marks_of(cell), inside, taken, table, furnace)
     return held(_FRONT, front)
@@ -68,8 +68,9 @@ def move(moment: Moment) -> Moment:
 
     In Classic, lava counts as free. In god mode of the full game, every cell of the map is free.
 
-    Craftax's quirk in Classic: beyond the upper or left border, Craftax reads the cell at the
-    opposite border. If that cell is lava, the player can leave the map, and dies.
+    Craftax's quirk in Classic: if the player faces the upper or left border, Craftax takes the cell
+    at the opposite border as the cell ahead. If this cell is lava, the player can step off the map,
+    and dies.
     """
     world, front, rules = moment.world, moment.front, moment.rules
     free = front.inside & ~is_in(front.block, rules.solid | rules.barred) & ~front.taken

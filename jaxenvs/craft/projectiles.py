@@ -71,8 +71,8 @@ def _fly(moment: Moment, slot: int) -> Moment:
     block = ground.block_of(cell)
     at_player = (row == world.row) & (column == world.column)
     starts = at_player
-    # A mob's projectile hits the player if its next cell is the player's. In the full game, it also
-    # hits if it is already on the player's cell before it moves.
+    # A mob's projectile hits the player if the cell that it would enter is the player's. In the
+    # full game, it also hits if it is on the player's cell at the start of the step.
     if rules.is_full:
         starts = starts | ((one.row == world.row) & (one.column == world.column))
     hits = one.alive & starts

@@ -65,7 +65,7 @@ class Reach(NamedTuple):
     def number(self, world: World, mob: Mob, when: Array) -> Int32[Array, ""]:
         """Return the table index of the cell on which `mob` stands.
 
-        The index is -1 if the cell is not in the table, or if `when` is False.
+        Return -1 if the cell is not in the table, or if `when` is False.
         """
         d_row, d_column = mob.row - world.row, mob.column - world.column
         if self.straight:
@@ -132,9 +132,9 @@ def diamond(reach: int) -> Reach:
 def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
     """Divide the blocks on which mobs appear into two sets, and return the two sets.
 
-    Blocks on which the same types of mobs appear are in one set; a set that is not needed is empty.
-    For each set, the functions of this module compute a bit plane with one bit per cell of the
-    table: 1 if the cell's block is in the set.
+    Two blocks are in the same set if the same types of mobs appear on them. If one set is enough,
+    the second is empty. The other functions of this module compute one bit plane per set: the bit
+    of a cell is 1 if the cell's block is in the set.
 
     Raises ValueError if more than two sets are needed.
     """
@@ -154,10 +154,10 @@ def planes(rules: Rules) -> tuple[frozenset[Block], frozenset[Block]]:
 def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words"]:
     """Return, as bits, which cells near the player have a block on which mobs can appear.
 
-    A word stands for 16 cells of the table. Its low half has one bit per cell, which is 1 if the
-    cell's block is in the first set of `planes`; its high half has the bits for the second set.
-    Bits are 0 for cells that are not nearer than `mob_despawn_distance`. On a GPU, the map is read
-    only if `wanted` is True; otherwise all words are 0.
+    A word has two bits for each of 16 cells of the table: bit i says whether the block of cell i is
+    in the first set of `planes`, bit 16 + i whether the block is in the second set. Both bits are 0
+    if the cell is not nearer than `mob_despawn_distance`. On a GPU, the map is read only if
+    `wanted` is True; otherwise all words are 0.
     """
     ground, world, rules = moment.ground, moment.world, moment.rules
     limit = table.limit(moment.params.mob_despawn_distance)
@@ -202,9 +202,10 @@ def _run_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Ar
 def _step_words(rules: Rules, table: Reach, cells: Array, place: Any) -> Int32[Array, " words"]:
     """Do the work of `grounds` on a GPU if the table was made by `diamond`.
 
-    The 16 cells of a word lie in several map rows, and four GPU threads compute a word. For each
-    cell, one constant integer packs its row and column relative to the player, and its distance.
-    The sum of this integer and the player's packed position has the cell's map row and map column.
+    The 16 cells of a word lie in several map rows, and four GPU threads compute a word. A constant
+    integer for each cell packs three numbers: row and column relative to the player, and distance.
+    When the player's packed position is added to this integer, the sum has the cell's map row and
+    map column.
     """
     row, column, floor, limit = place
     ground, lane = Ground(cells, floor), np.arange(_LANES, dtype=np.int32)
@@ -298,8 +299,8 @@ def allowed(
             found = some if len(kinds) == 1 else jnp.where(is_in(type, types), some, found)
         if siege is not None:
             found = jnp.where(siege, plane[1] & ~_far(table, SIEGE)[word], found)
-        # Combine the bits of all taken cells by OR, and clear them in `found` by one operation.
-        # If each bit were cleared separately, XLA on a GPU would store and reload its complement.
+        # Combine the bits of all taken cells by OR, then clear them in `found` by one operation. If
+        # each bit were cleared separately, XLA on a GPU would store and reload the inverted bit.
         seen = [jnp.where(at == word, bit, 0) for at, bit in taken]
         return found & ~any_of(seen)
 
@@ -313,8 +314,8 @@ def allowed(
         each = [*(grounds[i] for i in range(len(grounds))), jnp.int32(0)]
         return [bits(w, each[2 * w], each[2 * w + 1], taken) for w in range(table.words)]
 
-    # For each taken cell: the index of its word, and the mask of its bit. For the cell index -1,
-    # the word index is -1, which equals the index of no word.
+    # For each taken cell, the index of its word and the mask of its bit. The cell index -1 (no
+    # cell) gives the word index -1, which matches no word.
     places = [(n >> _SHIFT, 1 << (n & _LAST)) for n in taken]
     # On a GPU, keep the words as separate scalars, which XLA fuses into their consumers.
     # XLA would write an array of words to memory and read it again.
@@ -322,9 +323,10 @@ def allowed(
 
 
 def _halves(rules: Rules, row: MobRow) -> tuple[int, ...]:
-    """Return the index (0 or 1) of each set of `planes` with a block on which `row` can appear.
+    """Return the indices (0, 1 or both) of the sets of `planes` on whose blocks `row` appears.
 
-    `row` is a type of mob. It need not appear on all blocks of the set.
+    `row` is a type of mob. It appears on all blocks of such a set, because `planes` groups blocks
+    by the mobs that appear on them.
     """
     return tuple(i for i, plane in enumerate(planes(rules)) if plane & row.appears_on)
 

@@ -68,8 +68,8 @@ def laid_out(kind: Callable[..., Any], *sizes: int | None) -> Any:
     """Return the position of each part of a vector, as an instance of the NamedTuple `kind`.
 
     `sizes` has the number of entries of each part, in the order of the vector and of the fields of
-    `kind`. A part with a size gets a slice; a part of size None has one entry and gets its index.
-    The field `size` gets the length of the vector.
+    `kind`. The position of a part with a size is a slice. A part of size None has one entry, and
+    its position is an index. The field `size` is the length of the vector.
     """
     parts, end = [], 0
     for size in sizes:
@@ -140,7 +140,7 @@ def _groups(rules: Rules, world: World) -> spots.Groups:
     """Return the slots of all mobs and projectiles, as the argument `groups` of `who`.
 
     The result has one pair (slots, number of types) for each mob role, then one pair for the
-    projectiles. `spots.masks` has such an argument too.
+    projectiles. It is also the argument `groups` of `spots.masks`.
     """
     groups = [(world.mobs[role], len(rules.types(role))) for role in ROLES]
     return [*groups, (world.projectiles, len(rules.projectiles))]
@@ -173,9 +173,9 @@ def who(
     higher bits.
 
     Craftax's quirks: slots are written one after another, and a slot that is dead or out of view
-    clears the bit that an earlier slot of its type has set on its cell. A slot at most one view
-    height above the view is written one view height lower, and a slot at most one view width left
-    of the view is written one view width farther right.
+    clears the bit that an earlier slot of its type has set. A dead slot in view clears the bit on
+    its own cell. A slot at most one view height above the view clears it one view height lower; a
+    slot at most one view width left of the view clears it one view width farther right.
     """
     height, width = rules.view
     rows = np.arange(height, dtype=np.int32)[:, None]
@@ -282,8 +282,8 @@ def symbolic(
 def expand(rules: Rules, ids: UInt8[Array, " ids"]) -> Float32[Array, " floats"]:
     """Compute the symbolic observation from the compact observation `ids` of the same state.
 
-    Only the daylight is less exact than in the real symbolic observation: `ids` stores it in 8
-    bits.
+    The daylight is less exact than in the observation `symbolic`, because `ids` has only 8 bits for
+    it. All other values are equal.
     """
     where = layout(rules)
     shine = ids[where.light].astype(jnp.float32) / 255

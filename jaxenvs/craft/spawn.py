@@ -29,8 +29,8 @@ class Odds(NamedTuple):
 def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
     """Let at most one mob of each role appear near the player.
 
-    `odds` returns, for the state of the step, the probability that a mob of each role appears, and
-    the mob's health and type.
+    `odds` computes the `Odds` of the step: for each role, the probability that a mob appears, and
+    the health and type of the mob.
     """
     rules, world, draws = moment.rules, moment.world, moment.draws
     given, table = odds(moment), (reach.disc if rules.is_full else reach.diamond)(moment.reach)
@@ -50,9 +50,9 @@ def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
         new = slots[0]._replace(row=row, column=column, health=given.health[role], type=type)
         after = _filled(slots, new, number >= 0, ~room[role])
         world = world._replace(mobs={**world.mobs, role: after})
-        # No mob of a later role may appear on the cell of the new mob. If all slots of this role
-        # are alive, no mob appears, but `_filled` marks the mob in the first slot, so its cell is
-        # taken.
+        # Cell on which no mob of a later role may appear: the cell of the new mob, if one has
+        # appeared. If all slots of this role are alive, no mob has appeared, but `_filled` marks
+        # the mob in the first slot, so its cell counts as occupied.
         first = table.number(world, slots[0], ~room[role])
         taken.append(jnp.maximum(number, first))
     return moment._replace(world=world)

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 from .state import World
 from .tables import Rules
 
-# In a word that `spots` returns, number of low bits, which encode the mob or projectile. The higher
+# Number of low bits that encode the mob or projectile, in a word that `spots` returns. The higher
 # bits are the index of its cell in the view.
 MARK_BITS = 25
 _NOWHERE = 127  # cell index that stands for "not in the view"; views have fewer cells
@@ -38,8 +38,8 @@ Groups = Sequence[tuple[Sequence[Any], int]]
 def padded(rules: Rules) -> int:
     """Return the number of cells of the view, rounded up to a multiple of four.
 
-    A GPU thread computes four neighbouring cells. With this number, all four belong to one
-    environment, so the thread loads that environment's words once.
+    A GPU thread computes four consecutive cells. Because the number is a multiple of four, these
+    cells belong to one environment, so the thread loads the words of only one environment.
     """
     return -(-rules.view[0] * rules.view[1] // 4) * 4
 
@@ -84,7 +84,8 @@ def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array,
             cell, seen = _place(rules, world, slot)
             for type, words in enumerate(group):
                 is_type = True if types == 1 else slot.type == type
-                # If the cell is not in this word, the shift exceeds the 32 bits and yields 0.
+                # A shift by 32 or more yields 0, so a cell that belongs to another word sets no bit
+                # in this word.
                 for i, word in enumerate(words):
                     bit = jnp.uint32(1) << (cell - i * _WORD).astype(jnp.uint32)
                     bit = jnp.where(is_type, bit, 0)
@@ -112,9 +113,9 @@ def spots(rules: Rules, world: World, groups: Groups, marks: Any) -> list[UInt32
     """Return one word per slot: a mark for its mob or projectile, and the index of its cell.
 
     The mark, an integer that encodes the mob or projectile, is in the low MARK_BITS bits. The index
-    of the cell in the view is in the higher bits. The function `marks` computes the mark from the
-    slot's type and the number of types in earlier groups. A slot hides earlier slots of its group
-    and type on the same cell, as in `sight.who`.
+    of the cell in the view is in the higher bits. The mark is `marks(type, first)`, where `first`
+    is the number of types in earlier groups. If slots of the same group and type share a cell, a
+    later slot hides the earlier ones, as in `sight.who`.
     """
     words, first = [], 0
     for slots, types in groups:
@@ -135,9 +136,9 @@ def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells
     other cells.
     """
     number = np.arange(padded(rules), dtype=np.uint32) << np.uint32(MARK_BITS)
-    # `number` has the index of each cell in its high bits, like the words of `spots`. Therefore XOR
-    # leaves only the mark of a word at the word's own cell. At any other cell, some high bit is 1,
-    # so the result is at least 1 << MARK_BITS.
+    # In `number` and in the words of `spots`, the high bits are the index of a cell. If a word
+    # belongs to the cell, XOR clears the high bits and leaves the mark. Otherwise some high bit is
+    # 1, so the result is at least 1 << MARK_BITS.
     found = [spot ^ number for spot in spots]
     return [jnp.where(mark < (1 << MARK_BITS), mark, jnp.uint32(0)) for mark in found]
 
@@ -145,8 +146,9 @@ def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells
 def _place(rules: Rules, world: World, slot: Any) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
     """Return the view cell to which `sight.who` writes a slot, and whether the slot is visible.
 
-    The cell is an index; _NOWHERE stands for no cell. Dead slots, and slots just beyond the upper
-    or left edge of the view, are written to a cell although they are not visible, see `sight.who`.
+    The cell is an index; _NOWHERE stands for no cell. Dead slots, and slots beyond the upper or
+    left edge of the view, have a cell although they are not visible: `sight.who` clears a bit
+    there.
     """
     (height, width), first = rules.view, corner(rules, world)
     row, column = slot.row - first.row, slot.column - first.column

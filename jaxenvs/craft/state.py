@@ -237,10 +237,10 @@ def world_words(rules: Rules, world: World, known: Known = UNKNOWN) -> list[Int3
 
 
 def known_words(rules: Rules, world: World, words: Sequence[Array]) -> Known:
-    """Return `world` and its packed words as a `Known`, from which words can be reused.
+    """Return `world` and its packed words as a `Known`, for packing a later `World` of the step.
 
-    When a later `World` of the same step is packed, the words of unchanged values are reused.
-    `words` must be the output of `world_words` for `world`.
+    Then words whose values have not changed are reused. `words` must be the output of `world_words`
+    for `world`.
     """
     first = len(split(rules.packing.player))
     return Known(_things(rules, world), [*words[:first], *words[first + len(world.earned) :]])
@@ -298,8 +298,8 @@ def earned_vector(rules: Rules, earned: tuple[Any, ...]) -> Bool[Array, " achiev
     """Return whether each achievement is earned, in the order of `Rules.achievements`."""
     number = jnp.arange(len(rules.achievements), dtype=jnp.int32)
     words = jnp.stack(earned)
-    # Take, for each achievement, the word that stores its bit. A single word needs no indexing,
-    # because it broadcasts.
+    # Select, for each achievement, the word that stores its bit. If there is only one word,
+    # broadcasting makes this selection unnecessary.
     if len(earned) > 1:
         words = words[number // EARNED_BITS]
     return ((words >> (number % EARNED_BITS)) & 1) != 0

@@ -36,7 +36,7 @@ class Front(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """Intermediate state of a step, which stages read and change.
+    """Intermediate state of a step, which the stages of the step read and change.
 
     The fields are the same in Classic and in the full game. A field has its default until a stage
     computes it.

@@ -166,10 +166,9 @@ class MobRow(NamedTuple):
     # Melee mobs approach a player who is fewer than this many steps away. Ranged mobs approach a
     # player who is at least this many steps away.
     chase: int = 0
-    # Threshold for a uniform draw per step.
-    # A melee mob approaches if the draw is below the threshold.
-    # A ranged mob keeps its distance if the draw is above the threshold.
-    # Otherwise the mob takes a random step.
+    # Threshold for a uniform draw per step. If the draw is below the threshold, a melee mob that is
+    # near enough approaches the player. If the draw is above the threshold, a ranged mob approaches
+    # or retreats to keep its distance. Otherwise the mob takes a random step.
     gate: float = 0.0
     retreat: int = 0  # ranged mobs retreat if they are at most this many steps from the player
     nearest_shot: int = 0  # lowest distance from the player, in steps, at which ranged mobs shoot

@@ -191,7 +191,7 @@ class _Writer:
         return [*map(one, bars)], [*map(one, counts)], [lines for _, lines in others]
 
     def _nearest(self, cells: np.ndarray) -> list[str]:
-        """Return, for each state, a sentence that names the nearest thing of each name in view.
+        """Return, for each state, a sentence on the things in view: the nearest thing of each name.
 
         The sentence is "" if no thing is in view.
         """

@@ -18,7 +18,8 @@ from . import noise
 from .compiler.barriers import materialised
 from .tables import Block
 
-# Probability that a stone becomes coal; if not, iron; if not, diamond (high in mountains only).
+# Probabilities with which a stone becomes an ore, tried in this order: coal, else iron, else
+# diamond. Diamonds occur only high in mountains.
 COAL, IRON, DIAMOND = 0.04, 0.03, 0.005
 TREE = 0.2  # probability that a grass cell in woods has a tree
 

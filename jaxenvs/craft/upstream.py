@@ -24,8 +24,9 @@ COUNTERS = ("recover", "hunger", "thirst", "fatigue")
 def from_craftax(env: Any, state: Any) -> Any:
     """Convert a state of Craftax to a state of `env`, a Craft environment of the same edition.
 
-    `state` is one `EnvState` of Craftax, traced or not; use `jax.vmap` for a batch. The state's
-    random key and night noise are dropped. Raises TypeError for a state of the other edition.
+    `state` is a single `EnvState` of Craftax, which may be traced; convert a batch by `jax.vmap`.
+    Craftax's random key and night noise are dropped. Raises TypeError for a state of the other
+    edition.
     """
     full = hasattr(state, "player_level")
     if full != env.rules.is_full:

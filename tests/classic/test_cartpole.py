@@ -44,7 +44,7 @@ def states(observed):
 def test_steps_equal_gymnasiums(theirs, batch_step):
     """Compare steps of both environments from the same float32 states and actions.
 
-    A terminated episode is replaced by a new one from a random state.
+    When an episode has terminated, a new episode starts from a random state.
     """
     rng, theirs = np.random.default_rng(0), theirs.unwrapped
     wide = np.array([2.5, 3.0, 0.2, 3.0])
@@ -152,7 +152,7 @@ def test_initial_states_are_uniform_around_zero():
 
 
 def test_physical_constants_may_differ_within_a_batch():
-    """Without gravity, a pole at rest stays upright if the cart is not pushed."""
+    """Check that a leaning pole at rest turns with gravity, and does not turn without gravity."""
     venv = jaxenvs.make_vec(ID, 2, autoreset="none")
     params = venv.default_params.replace(
         gravity=jnp.array([9.8, 0.0], jnp.float32), force=jnp.float32(0.0)

@@ -19,15 +19,16 @@ IDS = {
     "Classic-Pendulum-v0": "Pendulum-v1",
 }
 ROWS, STEPS = 64, 60
-# Ranges of the random states from which the environments are compared. For each variable: half the
-# width of its range, and the middle of its range.
+# Ranges of the random states in the comparison, as two lists with one number per variable: half the
+# width of the variable's range, and the middle of the range.
 WIDE = {
     "Classic-Acrobot-v0": ([np.pi, np.pi, 4 * np.pi, 9 * np.pi], [0.0] * 4),
     "Classic-MountainCar-v0": ([0.9, 0.07], [-0.3, 0.0]),
     "Classic-MountainCarContinuous-v0": ([0.9, 0.07], [-0.3, 0.0]),
     "Classic-Pendulum-v0": ([np.pi, 8.0], [0.0] * 2),
 }
-# At Acrobot's largest velocities a step of 0.2 s amplifies rounding a thousandfold.
+# Tolerances above the default. At Acrobot's largest velocities, a step of 0.2 s amplifies rounding
+# errors a thousandfold.
 TOLERANCE = {"Classic-Acrobot-v0": 2e-3}
 
 
@@ -43,7 +44,7 @@ def numbers(state):
 
 
 def arrived(env, now):
-    """Return a mask of the states in which an episode has terminated."""
+    """Return a mask of the terminal states in `now` (states, variables)."""
     if isinstance(env, Acrobot):
         return -np.cos(now[:, 0]) - np.cos(now[:, 0] + now[:, 1]) > 1
     goal = np.inf if isinstance(env, Pendulum) else env.default_params.goal
@@ -54,7 +55,7 @@ def arrived(env, now):
 def test_steps_equal_gymnasiums(id, gymnasium):
     """Compare steps of both environments from the same float32 states and actions.
 
-    A terminated episode is replaced by a new one from a random state.
+    When an episode has terminated, a new episode starts from a random state.
     """
     env, rng = jaxenvs.make(id), np.random.default_rng(0)
     theirs = gymnasium.make(IDS[id]).unwrapped

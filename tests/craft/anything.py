@@ -20,7 +20,7 @@ SOLID = [int(block) for block in FULL.solid]
 EDGES = np.array([0, 1, 2, 0.5, 0.25, 0.0625])
 COUNTERS = {"hunger": (0, 25), "thirst": (0, 20), "fatigue": (-10, 30), "recover": (-15, 25)}
 TABLES = [Block.ENCHANTMENT_TABLE_FIRE, Block.ENCHANTMENT_TABLE_ICE]
-# action -> blocks ahead with which the action has an effect; random blocks are rarely among them
+# action -> blocks of which one must be ahead so that the action has an effect
 AHEAD = {
     **dict.fromkeys((Action.ENCHANT_SWORD, Action.ENCHANT_ARMOUR, Action.ENCHANT_BOW), TABLES),
     Action.PLACE_PLANT: [Block.GRASS],
@@ -68,7 +68,7 @@ class Anything:
     def numbers(self):
         """Draw time steps and params, often at the ends of their ranges; return the params.
 
-        A fifth of the states is in god mode.
+        A fifth of the states have god mode on.
         """
         params = lockstep.numbers(self.rows, 0, share=0, gods=0.2)
         self.fields["timestep"] = time = self.some([0, 149, 299, 5_000, 99_997, 99_998, 99_999])
@@ -200,7 +200,7 @@ class Anything:
     def beyond(self):
         """Place mobs and projectiles on the floor to which the action DESCEND or ASCEND leads.
 
-        They are near the ladder at which the player arrives. For other actions, do nothing.
+        Place them near the ladder at which the player arrives there. Do nothing for other actions.
         """
         way = CLIMBS.get(self.actions[self.row], 0)
         floor = self.floor + way
@@ -219,8 +219,8 @@ class Anything:
         rng, taken = self.rng, {tuple(at)} if alone else set()
         seen = self.fields["mob_map"][self.row, floor]
         strikes = floor == FLOORS - 1 and self.actions[self.row] == Action.DO
-        # Probability that a mob is alive. In some states it is 0, because the necromancer is
-        # vulnerable only if no mob is alive.
+        # Probability that a mob is alive. Before a blow at the necromancer it is sometimes 0,
+        # because the necromancer is vulnerable only if no mob is alive.
         share = rng.choice([0, 0.75]) if strikes else 0.75
         seen[:] = False
         for role, kind in peer.KINDS.items():

@@ -1,4 +1,4 @@
-"""Random worlds for tests of observations: every number uses the full range of its bits.
+"""Random worlds for tests of observations, in which every number uses all values of its bits.
 
 Several slots share a cell, some are just beyond the view or the map, many are dead, and the player
 is often at a border. Many of these worlds cannot occur in a game.
@@ -9,15 +9,16 @@ import numpy as np
 
 from jaxenvs.craft.state import unpack
 
-# Number of cells on which all slots of a world are placed. Cell 2 is one view height above cell 0,
-# and cell 3 is one view width to the left of cell 1.
+# Number of cells of a world on which its mobs and projectiles are placed. Cells 0 and 1 are random
+# cells near the player. Cell 2 is one view height above cell 0, and cell 3 is one view width to the
+# left of cell 1.
 MEETINGS = 4
 
 
 def worlds(env, count, seed):
-    """Return `count` random worlds as one batch, and their maps, in which half the cells are lit.
+    """Return `count` random worlds as one batch, and their maps.
 
-    Cells of Classic's maps have no light.
+    In the full game, half of the cells are lit. The cells of Classic's maps have no light.
     """
     rng = np.random.default_rng(seed)
     state = jax.eval_shape(env.reset, jax.random.key(0)).state

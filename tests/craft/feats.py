@@ -1,7 +1,7 @@
-"""Start states of the full game, one per achievement: a single action earns the achievement.
+"""Start states of the full game, one per achievement, from which one action earns the achievement.
 
-There are 67 achievements. An edit is a function that changes a `starts_full.Start`; `_DONE` has the
-action and the edit for each achievement.
+There are 67 achievements. `_DONE` has the action for each achievement, and the edit that makes its
+start state. An edit is a function that changes a `starts_full.Start`.
 """
 
 import functools
@@ -16,7 +16,7 @@ _A, _B, _C = Achievement, Block, Action
 
 
 def facing(block, **items):
-    """Return an edit that puts a block to the player's right, and sets the counts in `items`."""
+    """Return an edit that puts a block to the player's right, and sets the item counts `items`."""
 
     def edit(start):
         start.change["player_direction"] = _C.RIGHT

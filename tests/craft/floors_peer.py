@@ -46,8 +46,8 @@ def world(key, always_diamond=False, angles=PARAMS.fractal_noise_angles):
 def draws(key, theirs):
     """Return draws from which our code builds the world that craftax generates from `key`.
 
-    `theirs` is craftax's world, generated without a guaranteed diamond. A second value is returned:
-    True if craftax's draw for a ladder would give the ladder another cell in our code.
+    `theirs` is craftax's world without a guaranteed diamond. Also return a flag: True if our code
+    would put a ladder on another cell, given the number that craftax drew for the ladder.
     """
     keys = jax.random.split(key, 7)
     rest = jax.random.split(keys[0], 4)
@@ -124,13 +124,14 @@ CHANCES = {
 def _cell_draws(ours, theirs, trees, ores, map):
     """Return one draw per cell that gives the same block as craftax's six draws.
 
-    craftax makes one draw for a tree and five for ores. The block in `map` shows whether a cell is
-    ground, where the tree's draw decides first, or mountain, where only the ores' draws decide.
+    craftax makes one draw for a tree and five for ores. The cells of the world `map` of craftax
+    show which draws matter: on ground the tree's draw decides first, in mountains only the ores'
+    draws.
     """
 
     def ore(of, start, stop, otherwise):
-        # Where craftax puts an ore, use the middle of the range of our draws that give this ore.
-        # If craftax draws several ores for a cell, it puts the first one.
+        # If craftax puts an ore on a cell, use a draw that gives this ore in our code: the middle
+        # of the ore's range. If craftax draws several ores for a cell, it puts the first one.
         draw, found = otherwise, jnp.zeros(map.shape, bool)
         for i in range(start, stop):
             hit = (ores[i] < theirs["chance"][i]) & (theirs["on"][i] == of) & ~found
@@ -159,11 +160,11 @@ def _diamond(key, stone):
 def _number(allowed, place, given):
     """Return a draw with which our code chooses the cell `place`, and whether `given` is wrong.
 
-    `given` is the draw with which craftax chose `place`. Our code chooses by rank among the allowed
-    cells, so each cell has a range of draws; craftax adds up probabilities, with rounding errors.
-    The result is `given` if `given` is in the range of `place`, and not so near to an end of the
-    range that a rounding error matters; otherwise, it is the middle of the range. The second value
-    is True if `given` is farther outside the range than a rounding error explains.
+    `given` is the draw with which craftax chose `place`. In our code, each allowed cell has a range
+    of draws of equal width; craftax adds up probabilities, with rounding errors. The result is
+    `given` if it is well inside the range of `place`, so that rounding errors cannot matter.
+    Otherwise, the result is the middle of the range. The second value is True if `given` is farther
+    outside the range than a rounding error explains.
     """
     allowed, cell = allowed.reshape(-1), place[0] * SIZE + place[1]
     count = allowed.sum(dtype=jnp.int32)

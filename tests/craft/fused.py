@@ -1,8 +1,8 @@
 """Evaluate a function with fused multiply-adds, as a compiler may generate them.
 
 The function's jaxpr is run one operation at a time. If an operand of a float32 sum is a product,
-product and sum are computed in float64 and rounded once to float32. This equals a fused
-multiply-add, apart from rare double rounding.
+product and sum are computed in float64 and rounded once to float32. The result equals that of a
+fused multiply-add, except in rare cases of double rounding.
 """
 
 from typing import Any, NamedTuple
@@ -23,9 +23,10 @@ class _Number(NamedTuple):
 
 
 def evaluate(function, *args, first=0):
-    """Evaluate a function; return its flat results, and the number of fused multiply-adds.
+    """Evaluate a function; return the leaves of its result, and the number of fused multiply-adds.
 
-    If both operands of a sum are products, the operand with the index `first` (0 or 1) is fused.
+    If both operands of a sum are products, one product is fused: the operand with the index `first`
+    (0 or 1).
     """
     closed = jax.make_jaxpr(function)(*args)
     given = [_Number(np.asarray(leaf)) for leaf in jax.tree.leaves(args)]

@@ -36,7 +36,7 @@ def action_of(key, way, theirs):
 
 
 def compare(env, outputs, our_outputs, params):
-    """Return a dict that says which fields differ after a step of both games, see `differences`."""
+    """Compare the outputs of a step of both games, and return the result of `differences`."""
     wanted, given = (
         peer.fields(outputs[1]),
         peer.fields(peer.to_craftax(env, our_outputs[1], params)),
@@ -47,9 +47,9 @@ def compare(env, outputs, our_outputs, params):
 def tolerances(size):
     """Return the tolerance of each entry of the observation: 0 for flags, 1e-5 for the light.
 
-    The tolerance of counts is 1e-3. craftax divides counts by 10 in half precision, while our code
-    multiplies. XLA makes craftax's division a product too, unless `make test` disables this pass of
-    XLA; then the results of the two games may round differently.
+    Counts have the tolerance 1e-3, because craftax divides counts by 10 in half precision, while
+    our code multiplies by 0.1. Normally, XLA turns craftax's division into a product too. `make
+    test` disables this pass of XLA, and then the two games may round differently.
     """
     counts, light = slice(-22, -6), -2
     allowed = np.zeros(size, np.float32)
@@ -58,9 +58,9 @@ def tolerances(size):
 
 
 def differences(wanted, given, outputs, our_outputs, tolerance):
-    """Return, by name, whether the values of the two games differ after a step.
+    """Return a dict of flags that say which values of the two games differ after a step.
 
-    The names are the fields of the state, `obs`, `reward` and `done`.
+    The keys are the fields of the state, and `obs`, `reward` and `done`.
     """
     obs, _, their_reward, their_done = outputs
     our_obs, _, our_reward, our_done = our_outputs
@@ -125,7 +125,7 @@ def events(before, after, action):
 
 
 class Sides(NamedTuple):
-    """Functions of both games, each compiled alone; to compile all as one would take minutes."""
+    """Functions of both games, each compiled alone, because compiling all as one takes minutes."""
 
     env: jaxenvs.Env
     # `begin(their_state, params)` returns craftax's state with its light set, and our state.
@@ -231,9 +231,9 @@ RANGES = {
 
 
 def numbers(rows, seed, share=0.3):
-    """Return the params of `rows` environments: drawn, or craftax's default values.
+    """Return params of `rows` environments, some drawn at random and some with craftax's defaults.
 
-    With probability `share`, an environment's params are drawn from RANGES.
+    With probability `share`, the params of an environment are drawn from RANGES.
     """
     rng = np.random.default_rng(seed)
     defaults = sides().env.default_params
@@ -249,7 +249,7 @@ def numbers(rows, seed, share=0.3):
 
 
 def trial(rows, steps, seed):
-    """Play `rows` trajectories, with all kinds of starts and all policies in turn."""
+    """Play `rows` trajectories, which cycle through all pairs of a kind of start and a policy."""
     theirs, kinds = starts.batch(rows, seed)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     ways = jnp.arange(rows, dtype=jnp.int32) // len(starts.KINDS) % len(PLAY)

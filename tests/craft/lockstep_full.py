@@ -24,7 +24,7 @@ RANGES = {"day_length": (20, 600), "mob_despawn_distance": (4, 15), "max_attribu
 
 
 def chosen(theirs, key, way):
-    """Return the action of the policy with index `way`; if `way` < 0, the action -1 - `way`."""
+    """Return the action of the policy with index `way`, or the action -1 - `way` if `way` < 0."""
     able = peer.ENV.action_mask(peer.from_craftax(theirs)) | (way != PLAY.index("able"))
     odds = jnp.log(jnp.where(able, jnp.asarray(ODDS, jnp.float32)[way], 0))
     action = jax.random.categorical(jax.random.split(key)[1], odds).astype(jnp.int32)
@@ -34,13 +34,14 @@ def chosen(theirs, key, way):
 def their_step(theirs, key, action, params):
     """Step craftax; return its outputs, the action, our draws, the events, the new achievements.
 
-    This function does not run our game, so a change of our game does not recompile it.
+    This function does not run our game. Its compiled program therefore stays valid when the code of
+    our game changes.
     """
     key_step = jax.random.split(key)[0]
     outputs, draws, wrong = peer.step(key_step, theirs, action, peer.params_of(params))
     after = outputs[1]
-    # In god mode craftax lets the player leave the map; our game does not. End the trajectory of a
-    # player who left, because the two games then differ.
+    # In god mode, the player can leave the map in craftax but not in our game. Because the games
+    # then differ, end the trajectory when the player has left the map.
     left = ((after.player_position < 0) | (after.player_position >= 48)).any()
     outputs = (*outputs[:3], outputs[3] | left)
     new = after.achievements & ~theirs.achievements
@@ -111,10 +112,10 @@ def sides():
 
 
 def numbers(rows, seed, share=0.3, gods=0.1):
-    """Return the params of `rows` environments: drawn, or craftax's default values.
+    """Return params of `rows` environments, some drawn at random and some with craftax's defaults.
 
-    With probability `share`, an environment's params are drawn from RANGES. God mode is on with
-    probability `gods`.
+    With probability `share`, the params of an environment are drawn from RANGES. God mode is on
+    with probability `gods`.
     """
     rng = np.random.default_rng(seed)
     defaults = peer.ENV.default_params
@@ -128,7 +129,7 @@ def numbers(rows, seed, share=0.3, gods=0.1):
 
 
 def trial(rows, steps, seed):
-    """Play `rows` trajectories, with all kinds of starts and all policies in turn."""
+    """Play `rows` trajectories, which cycle through all pairs of a kind of start and a policy."""
     theirs, kinds = starts.batch(rows, seed)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     ways = jnp.arange(rows, dtype=jnp.int32) // len(starts.KINDS) % len(PLAY)

@@ -59,7 +59,8 @@ def begin(key, package):
 def reset(key, params=PARAMS):
     """Return craftax's first state for a raw key (uint32 words), and our draws of the same world.
 
-    A third value is returned: True if craftax's draw would choose another diamond in our code.
+    Also return a flag: True if our code would choose another diamond, given the number that craftax
+    drew for the diamond.
     """
     choices = Choices()
     with choices.noted():
@@ -111,7 +112,7 @@ class Choices:
 
         def noting(key, a, shape=(), replace=True, p=None, **more):
             chosen = choice(key, a, shape, replace, p, **more)
-            # Only choices of a cell have more than 99 options.
+            # Record only choices of a map cell; these are the choices with more than 99 options.
             if p is not None and p.shape[0] > 99:
                 self.made.append((p > 0, jnp.reshape(chosen, ())))
             return chosen
@@ -122,12 +123,11 @@ class Choices:
     def place(self, number, given):
         """Return a uniform draw with which our code makes choice `number` as craftax made it.
 
-        `given` is craftax's own draw. Our code chooses by rank among the allowed cells, so each
-        cell has a range of draws; craftax adds up probabilities, with rounding errors. The result
-        is `given` if `given` is in the range of craftax's cell, and not so near to an end of the
-        range that a rounding error matters; otherwise, it is the middle of the range. A second
-        value is returned: True if `given` is farther outside the range than a rounding error
-        explains.
+        `given` is craftax's own draw. In our code, each allowed cell has a range of draws of equal
+        width; craftax adds up probabilities, with rounding errors. The result is `given` if it is
+        well inside the range of craftax's cell, so that rounding errors cannot matter. Otherwise,
+        the result is the middle of the range. Also return a flag: True if `given` is farther
+        outside the range than a rounding error explains.
         """
         allowed, cell = self.made[number]
         count = allowed.sum(dtype=jnp.int32)
@@ -143,8 +143,8 @@ class Choices:
 def step(key, state, action, params=PARAMS, package=PACKAGE):
     """Step craftax; return `(obs, state, reward, done)`, and our draws with the same outcome.
 
-    A third value is returned: True if craftax's draw would put a new mob on another cell in our
-    code.
+    Also return a flag: True if our code would put a new mob on another cell, given the number that
+    craftax drew for the cell.
     """
     choices = Choices()
     with choices.noted():
@@ -290,10 +290,10 @@ def to_craftax(env, ours, params=None):
 
 
 def fields(state):
-    """Return, by name, the values of a craftax state that must equal the values of our state.
+    """Return a dict of the values of a craftax state that must equal the values of our state.
 
-    Negative healths and cooldowns become 0 and the positions of arrows are clipped, because our
-    state stores them in this way.
+    Values that our state limits are limited here too: negative healths and cooldowns become 0, and
+    the positions of arrows are clipped.
     """
     named = {
         "map": state.map,

@@ -1,8 +1,8 @@
 """Run craftax with our random draws in place of its own.
 
-Each random decision in a step of craftax has its own key, except that the amounts of coal and iron
-in a chest share one. A trace of `peer_full.draws_of` finds the keys. When craftax draws with one of
-these keys, it gets our draw for the decision that has this key.
+In a step of craftax, each random decision has its own key, except that the amounts of coal and iron
+in a chest share a key. The keys are recorded while `peer_full.draws_of` runs. When craftax draws a
+number with one of these keys, it gets our draw for that key's decision.
 """
 
 import contextlib
@@ -110,7 +110,8 @@ class _Forced:
     def given(self, key, among=None):
         """Return our draw for the decision that has the given key.
 
-        If two decisions share the key, `among` is the range of the wanted decision.
+        Two decisions may share a key. Then `among`, the range of the wanted decision, tells them
+        apart.
         """
         here = (self.keys == key).all(axis=-1)
         if among is not None:

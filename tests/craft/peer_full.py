@@ -51,8 +51,8 @@ def params_of(params):
 def step(key, state, action, params=PARAMS):
     """Step craftax; return `(obs, state, reward, done)`, and our draws with the same outcome.
 
-    A third value is returned: True if craftax's draw would put a new mob on another cell in our
-    code.
+    Also return a flag: True if our code would put a new mob on another cell, given the number that
+    craftax drew for the cell.
     """
     choices = Choices()
     with choices.noted():
@@ -139,10 +139,11 @@ def level_of(theirs):
 
 
 def fields(theirs):
-    """Return, by name, the values of a craftax state that must equal the values of our state.
+    """Return a dict of the values of a craftax state that must equal the values of our state.
 
-    The values get the limits of our state: numbers of which only the sign matters are at least 0,
-    positions of projectiles are near the map, and the light is replaced by whether a cell is lit.
+    Values that our state limits are limited here too: numbers of which only the sign matters are at
+    least 0, and positions of projectiles are clipped to near the map. The light is replaced by
+    whether a cell is lit.
     """
     kinds = [f"{kind}s" for kind in FLYING.values()]
     named = {
@@ -211,7 +212,7 @@ def ours_as_fields(ours, params=None):
 
 
 def reader(world):
-    """Return a function that computes a floor's fields from the floor's index, words and map."""
+    """Return a function that computes the fields of one floor, given its index, words and map."""
     rows, columns = jnp.asarray(np.indices((48, 48), np.int32))
 
     def read(number, words, cells):

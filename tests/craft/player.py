@@ -1,7 +1,7 @@
-"""A scripted policy that gets far: it reads craftax's state and follows the tech tree.
+"""A scripted policy for Classic that earns many achievements, by following the tech tree.
 
-It is pure JAX, so that it runs inside the compiled comparison. It walks by distances over the
-17 x 17 cells around the player, and wanders when no target is in sight.
+The policy reads craftax's state. It is pure JAX, so that it runs inside the compiled comparison. It
+walks by distances over the 17 x 17 cells around the player, and wanders when no target is in sight.
 """
 
 import jax
@@ -9,7 +9,9 @@ import jax.numpy as jnp
 
 from jaxenvs.craft.tables import Achievement, Action, Block
 
-REACH, ROUNDS = 8, 24  # number of cells seen on each side, number of steps planned ahead
+# Number of cells that the policy sees on each side of the player, and number of steps that it plans
+# ahead.
+REACH, ROUNDS = 8, 24
 STEPS = jnp.array([[0, 0], [0, -1], [0, 1], [-1, 0], [1, 0]])
 SOLID = (Block.WATER, Block.CRAFTING_TABLE, Block.FURNACE, Block.PLANT, Block.RIPE_PLANT)
 FAR = 1_000
@@ -45,10 +47,10 @@ def _window(state):
 
 
 def _wanted(state):
-    """Return two pairs: (flags, actions) and (flags, blocks), each in the order of priority.
+    """Return two pairs, (flags, actions) and (flags, blocks), each ordered by priority.
 
-    A flag says whether the action is wanted and possible, or whether the block is wanted. The block
-    99 stands for a cow.
+    The flag of an action says whether the action is wanted and possible. The flag of a block says
+    whether the player wants to go to such a block. The block 99 stands for a cow.
     """
     bag, done = state.inventory, state.achievements
     new = lambda achievement: ~done[achievement]  # noqa: E731
@@ -150,7 +152,10 @@ def _breaks(state, block):
 
 
 def _distances(state, blocks, mobs, targets):
-    """Return each cell's distance to the nearest target in steps; mining a cell takes two more."""
+    """Return each cell's distance in steps to the nearest target.
+
+    Entering a cell takes one step; mining the cell first takes two more.
+    """
     shut = jnp.isin(blocks, jnp.array(SOLID)) | (blocks == Block.LAVA) | (mobs > 0)
     ore = (blocks == Block.IRON) | (blocks == Block.DIAMOND)
     stone = (blocks == Block.STONE) | (blocks == Block.COAL)

@@ -42,10 +42,10 @@ def _beside(world, cells, plan):
 
 
 def _mobs(world, plan, rows, columns):
-    """Return three arrays of flags, each with one flag per direction.
+    """Return three arrays of flags, with one flag for each of the four directions.
 
-    The first says whether a mob is on the adjacent cell, the second whether a foe is on it. The
-    third says whether a foe is straight ahead in the direction, within the reach of a shot.
+    The flags of the arrays say whether a mob is on the adjacent cell, whether a foe is on the
+    adjacent cell, and whether a foe is within the reach of a shot in this direction.
     """
     foes = [*world.mobs["melee"], *world.mobs["ranged"]]
     mobs = [*foes, *world.mobs["passive"]]
@@ -100,9 +100,9 @@ def policy(noise, world, cells, plan):
 
 
 def _clone(key, state, plan, forced, noise):
-    """Roll out a clone; return its last state, its actions, its last `World` and a count.
+    """Roll out a clone; return its last state, its actions, its last `World` and a number.
 
-    The count is the number of cells marked in `plan["use"]` whose block the clone has changed.
+    The number says of how many cells marked in `plan["use"]` the clone has changed the block.
     """
 
     def once(before, step):
@@ -121,8 +121,9 @@ def _clone(key, state, plan, forced, noise):
 def roll(key, state, plan, each, forced, seed):
     """Roll out clones of a state, and return the batched results of `_clone`.
 
-    `plan` has settings that all clones share, `each` has arrays with one value per clone. `forced`
-    (clones, steps) has actions that replace those of the policy unless they are negative.
+    `plan` has the settings that all clones share, `each` the settings with one value per clone.
+    `forced` (clones, steps) has actions that replace the policy's; a negative entry keeps the
+    policy's action.
     """
     noise = jax.random.split(jax.random.key(seed), CLONES)
     one = lambda each, forced, noise: _clone(key, state, {**plan, **each}, forced, noise)  # noqa: E731

@@ -1,7 +1,8 @@
 """The game of `quest_player`: access to the state, and search by rollouts of clones.
 
-The player sees the whole state. A game is played in pieces of `AHEAD` steps. In each piece, the
-player takes the actions of the best clone, whose final state has the highest value.
+The player sees the whole state. A game is played in pieces of `AHEAD` steps. In each piece, many
+clones of the game are rolled out, and the player takes the actions of the clone whose final state
+has the highest value.
 """
 
 import jax
@@ -42,7 +43,7 @@ class Game:
     def __init__(self, seed):
         self.key = jax.random.key(seed)
         self.state, self.actions, self.history = begin(self.key), [], []
-        self.mode = {}  # plans in progress, such as a rest, and their progress
+        self.mode = {}  # plan in progress, such as a rest -> its progress
         self.rolls = 0
         self.last = ""
         self.read()
@@ -138,9 +139,10 @@ class Game:
     def play(self, what, field=None, use=None, score=None, forced=None, **plan):
         """Roll out clones from the current state, and take the actions of the best clone.
 
-        The best clone has the highest sum of `_value` and `score`. `what` describes the actions in
-        messages. `field` has each cell's distance from the target. `use` marks the cells whose
-        block is used rather than entered. `forced` has actions that replace the policy's.
+        The best clone has the highest sum of `_value` and `score`. `what` names the piece of play
+        in messages. `field` has each cell's distance from the target. `use` marks target cells
+        whose block the player uses instead of entering the cell. `forced` has actions that replace
+        the policy's.
         """
         field = np.zeros((48, 48), np.float32) if field is None else field
         use = np.zeros((48, 48), np.bool_) if use is None else use
@@ -231,7 +233,7 @@ def _differences():
 def _forced(actions):
     """Return the forced actions of all clones (clones, steps); -1 lets the policy choose.
 
-    `actions` is one row of actions for all clones, or has one row per clone.
+    `actions` has one row of actions per clone, or is a single row for all clones.
     """
     forced = np.full((CLONES, AHEAD), -1, np.int32)
     if actions is not None:

@@ -1,6 +1,6 @@
 """Behaviours of `quest_player`: each plays a piece of `AHEAD` steps, to move, fight or craft.
 
-Except for `shot` and `near_table`, a function returns whether it played a piece.
+A function returns True if it played a piece. `shot` and `near_table` return other values.
 """
 
 import itertools
@@ -56,9 +56,9 @@ def do(game, *actions):
 
 
 def aside(game, *actions, score):
-    """Take the given actions, after up to three steps aside if such steps improve the outcome.
+    """Take the given actions, if better after up to three steps aside.
 
-    The outcome is `score` of the world afterwards, minus 0.5 per step aside.
+    The chosen steps maximise `score` of the world after the actions, minus 0.5 per step aside.
     """
     forced = np.zeros((CLONES, AHEAD), np.int32)
     steps = [STEPS_ASIDE[number % len(STEPS_ASIDE)] for number in range(CLONES)]

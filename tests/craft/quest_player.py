@@ -23,7 +23,7 @@ from jaxenvs.craft.full_rows import ARMOUR
 from jaxenvs.craft.magic import EFFECTS
 from jaxenvs.craft.tables import Action, Block
 
-SEED = 3109  # seed of a world without graves, and so without mobs, near the necromancer
+SEED = 3109  # seed of a world that has no graves, on which mobs appear, near the necromancer
 RECORD = Path(__file__).with_name("quest.npz")
 CLEARED = 8  # number of kills that open a floor's ladder
 HEAL, MANA, WAKE = (EFFECTS.index(effect) for effect in (("health", 8), ("mana", 8), ("energy", 8)))
@@ -280,7 +280,10 @@ def leave(game):
 
 
 def graveyard(game):
-    """Fight each wave, then hit the necromancer from the side with the fewest graves near."""
+    """Fight each wave, then hit the necromancer.
+
+    The player hits from the side of the necromancer that has the fewest graves nearby.
+    """
     if reach(game, game.foes(), "wave"):
         return True
     rows, columns = np.indices((48, 48))

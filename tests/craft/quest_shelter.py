@@ -17,7 +17,8 @@ HOLLOWED = (Block.STONE, Block.COAL, Block.STALAGMITE, Block.TREE)
 PAIRS = [[(0, 0), way] for way in DIRECTIONS]
 SQUARES = [[(0, 0), (0, b), (a, 0), (a, b)] for a in (-1, 1) for b in (-1, 1)]
 SHAPES = [[(0, 0)], *PAIRS, *SQUARES]
-LARGEST = 6  # largest number of connected open cells that counts as a closed chamber
+# `shut_in` looks for mobs only if at most this many open cells are connected to the player's.
+LARGEST = 6
 
 
 class _Chamber(NamedTuple):
@@ -148,9 +149,9 @@ def _shut(chamber, moment, place):
 
 
 def _next(game, chamber, moment):
-    """Yield pairs of an action inside a chamber and the `_Moment` after the action.
+    """Yield each action that is possible in a chamber, with the `_Moment` after the action.
 
-    The actions are turns, moves, placing a stone, and digging.
+    The actions turn, move, place a stone, or dig.
     """
     here = chamber.cells[moment.cell]
     for way, direction in enumerate(DIRECTIONS):

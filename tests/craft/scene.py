@@ -38,8 +38,8 @@ SIGNS = {
 PLAYER = "<>^v"  # the player's character for the directions 1 to 4
 MOBS = {"Z": ("melee", 5), "C": ("passive", 3), "S": ("ranged", 3)}
 ARROWS = {"l": (0, -1), "r": (0, 1), "u": (-1, 0), "d": (1, 0)}
-# `_LATE` is a draw with which no mob appears.
-# `QUIET` has draws that cause no events, except that zombies and skeletons step left.
+# `_LATE` is a draw so high that no mob appears. With the draws `QUIET`, no random event occurs,
+# except that zombies and skeletons step left.
 _LATE = jnp.float32(0.999)
 QUIET = Draws(
     sapling=jnp.float32(0.99),
@@ -56,8 +56,9 @@ QUIET = Draws(
 def quiet(sapling=0.99, appears=None, place=None, **whims):
     """Return the draws `QUIET` with changes.
 
-    `appears` and `place` are dicts by role. Each name in `whims` is a role and a field of `Whims`,
-    such as `melee_gate`; its value is an array over slots, or one number for all slots.
+    `appears` and `place` are dicts by role of mobs. The name of a keyword in `whims` joins a role
+    and a field of `Whims`, such as `melee_gate`; the value is an array over slots, or one number
+    for all slots.
     """
     changed = dict(QUIET.whims)
     for name, value in whims.items():
@@ -75,8 +76,8 @@ def quiet(sapling=0.99, appears=None, place=None, **whims):
 def scene(drawing, at=(4, 4), time=0, fill=",", change=None, **parts):
     """Return the state that `drawing` shows; the drawing's first word is the cell `at`.
 
-    `parts` are new values of `World` fields; `items`, `vitals` and `counters` may be partial dicts.
-    Finally, the world is replaced by `change(world)`.
+    `parts` are new values of `World` fields. The dicts `items`, `vitals` and `counters` need only
+    the entries that change. At the end, `change`, a function of the world, returns the final world.
     """
     world = new_world(CLASSIC, SLOTS, SIZE, dict.fromkeys(ROLES, 0))
     blocks = np.full((SIZE, SIZE), SIGNS[fill], np.uint8)

@@ -145,7 +145,8 @@ def random_mobs(start):
         arrow[0] = start.near(4)
         arrow[1] = tuple(STEPS[rng.integers(4)])
         arrow[2] = bool(rng.random() < 0.5)
-    if start.unmarked:  # If a mob is unmarked, unmark all live mobs on its cell too.
+    # Marks belong to cells: if a mob is unmarked, all live mobs on its cell are unmarked too.
+    if start.unmarked:
         unseen = {start.mobs[name][i][0] for name, i in start.unmarked}
         start.unmarked = [
             (name, i)
@@ -221,9 +222,10 @@ def lava(start):
 
 
 def workshop(start):
-    """Put a table, and often a furnace, near a player with many items, for the scripted policy.
+    """Put a table, a table and a furnace, or neither near a player, who often has many items.
 
-    In some starts the player stands on a table, which crafting does not count as near.
+    This start lets the scripted policy craft. In some starts the player stands on a table, which
+    crafting does not count as near.
     """
     rng = start.rng
     if rng.integers(4) == 0:
@@ -261,9 +263,9 @@ def crowd(start):
 
 
 def hidden(start):
-    """Fill the cow slots; two cows share a cell on which zombies and skeletons can appear.
+    """Fill the cow slots; the cows of the first and the last slot share a cell.
 
-    The cows in the first slot and the last slot are on this cell.
+    Zombies and skeletons could appear on this cell.
     """
     start.map[:] = Block.PATH
     start.change["timestep"] = 210

@@ -91,7 +91,7 @@ def test_one_world_alone_plays_as_the_package(kind):
 
 @pytest.mark.slow
 def test_code_for_accelerators_plays_as_the_package(monkeypatch):
-    """The code for GPUs, here run on the test's platform, also gives craftax's results."""
+    """Run the code for GPUs on the test's platform; its results must also equal craftax's."""
 
     def elsewhere(*args, default, **platforms):
         return default(*args)

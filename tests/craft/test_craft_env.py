@@ -56,7 +56,10 @@ def test_quirk_a_dead_slot_hides_a_mob_on_its_cell():
 
 
 def test_quirk_a_mob_out_of_sight_above_or_left_hides_one_at_the_opposite_side():
-    """A cow in a later slot hides a cow one view height below it or one view width right of it."""
+    """Check that an unseen cow in a later slot hides a cow on the opposite side of the view.
+
+    The hidden cow is one view height below the unseen cow, or one view width right of it.
+    """
     for row, column, shown in ((-7, 0, []), (0, -9, []), (7, 0, [(4, 5)]), (-8, 0, [(4, 5)])):
         other = set_slot("passive", 1, mob(9 + row, 10 + column))
         state = scene.scene("> . \n . C", at=(8, 9), change=other)
@@ -75,7 +78,10 @@ def test_reward_of_a_task():
 
 @pytest.mark.full
 def test_masked_actions_have_the_result_of_noop():
-    """A masked action and NOOP lead to equal states, but a blocked move still turns the player."""
+    """Check that a masked action leads to the same state and reward as NOOP.
+
+    Moves are never masked for an awake player, because even a blocked move turns the player.
+    """
     mask, advance, params = jax.jit(ENV.action_mask), scene.advance(), ENV.default_params
     pictures = ["B > .", "F v B", "> #", "^ \n L", "> C", "B < F", "> ~"]
     bags = [{}, {"wood": 2}, {"stone": 1, "wood": 1}, {"sapling": 1}]
@@ -274,8 +280,8 @@ def test_params_that_are_traced_are_clipped():
 
 def test_worlds_drawn_few_at_a_time_are_the_same(monkeypatch):
     params = ENV.default_params.replace(cow_health=jnp.arange(1, 6, dtype=jnp.int32))
-    # Two function objects, because JAX would trace one function only once, before `levels_at_once`
-    # changes.
+    # Use two function objects. JAX would not trace the same function again after `levels_at_once`
+    # has changed.
     together, few = (lambda key: jaxenvs.make_vec(ENV, 5).reset(key, params) for _ in range(2))
     together = jax.jit(together)(jax.random.key(0))
     monkeypatch.setattr(CraftClassic, "levels_at_once", 2)

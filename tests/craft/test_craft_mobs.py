@@ -55,7 +55,10 @@ def test_quirk_damage_grows_with_the_number_of_swords(items, damage):
 
 
 def test_quirk_do_revives_dead_mobs_with_health():
-    """Any DO revives dead mobs with health; those too far from the player vanish at once."""
+    """Check that DO revives dead mobs with health, and that other actions do not.
+
+    A revived mob that is too far from the player vanishes in the same step.
+    """
     dead = set_slot("passive", 1, mob(6, 6, health=2, alive=False, marked=False))
     before = "> # \n . ."
     for action in (A.NOOP, A.LEFT, A.PLACE_STONE):
@@ -72,7 +75,7 @@ def test_quirk_do_revives_dead_mobs_with_health():
 
 
 def test_quirk_a_revived_mob_blocks_nothing_until_it_has_moved():
-    """A DO that revives a mob ahead does not hit this mob, but collects the block below the mob."""
+    """Check a DO that revives a mob ahead: it collects the mob's block and does not hit the mob."""
     dead = set_slot("passive", 0, mob(4, 5, health=2, alive=False, marked=False))
     moment = becomes("> T", A.DO, "> C", change=dead)
     assert moment.items == {"wood": 1} and moment.mob("passive").health == 2
@@ -144,9 +147,9 @@ def test_cows_wander_half_of_the_time(step):
 
 
 def test_mobs_move_one_after_another():
-    """A cow can enter a cell that an earlier cow leaves in the same step.
+    """Check that a cow can enter a cell that an earlier cow leaves in the same step.
 
-    It cannot enter a cell that a later cow leaves, because the later cow has not moved yet.
+    Check also that it cannot enter the cell of a later cow, which has not moved yet.
     """
     becomes("> . . C C .", A.NOOP, "> . C C . .", draws=quiet(passive_step=0))
     becomes("> . . C C .", A.NOOP, "> . . C . C", draws=quiet(passive_step=1))
@@ -258,9 +261,9 @@ def test_mobs_appear_with_their_chance(kind, chance, blocks, nearest):
 
 @appears
 def test_every_allowed_cell_has_its_number(kind, chance, blocks, nearest):
-    """A uniform draw chooses one of the allowed cells, which are numbered row by row.
+    """Check which of four allowed cells in a row each uniform draw chooses.
 
-    Low draws choose the last cells, high draws the first.
+    Cells are numbered row by row. Low draws choose the last cells, high draws the first.
     """
     columns = [4, 6, 8, 9]
     state = scene.scene(">", at=(0, 6))
@@ -291,10 +294,11 @@ def test_quirk_a_new_mob_keeps_the_cooldown_of_its_slot():
 
 
 def test_quirk_a_full_role_marks_its_first_mob_again():
-    """When one of two cows on a cell leaves, the cow that stays loses its mark, see `Mob.marked`.
+    """Check that a cow that has lost its mark is marked again if the cows of all slots are alive.
 
-    Here the first cow stays. If the cows in all slots are alive, it is marked again in the same
-    step, see `spawn._filled`.
+    The first and the last cow share a cell. When the last cow leaves, the first cow loses its mark,
+    see `Mob.marked`. If all slots are alive, `spawn._filled` marks the first cow again in the same
+    step.
     """
 
     def together(world):
@@ -316,11 +320,11 @@ def test_quirk_a_full_role_marks_its_first_mob_again():
 
 
 def test_quirk_no_other_role_appears_on_a_cell_marked_again():
-    """No zombie appears on the cell of a cow that has lost its mark and is marked again.
+    """Check that no zombie or skeleton appears on the cell of a cow that is marked again.
 
-    Two cows start on the only cell where a zombie could appear. When one cow leaves, the cow that
-    stays loses its mark. All cow slots are alive, so `spawn._filled` marks the cow in the first
-    slot again, which is the cow that stays.
+    Two cows start on the only cell where a zombie could appear. When the last cow leaves, the first
+    cow stays and loses its mark, but `spawn._filled` marks it again, because all cow slots are
+    alive.
     """
 
     def crowded(world):

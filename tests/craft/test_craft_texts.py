@@ -12,8 +12,8 @@ from jaxenvs.levels import LevelError
 
 STEPS = 60
 CLASSIC = "Craft-Classic-Ids-v0"
-# Environments besides CLASSIC: Classic with pixels, and the full game, also with kits that start on
-# other floors, and with pixels, for which the state stores the light.
+# Environments besides CLASSIC. Some have kits that start on other floors. With pixels, the state of
+# the full game also stores the light.
 FULL = (
     ("Craft-Classic-Pixels-v0", {}),
     ("Craft-Ids-v0", {}),

@@ -53,7 +53,10 @@ def types(rows, seed=2):
 
 
 def assert_same(function, *args):
-    """Assert that a function and its two fused versions give the same bits; return its results."""
+    """Assert that a function gives the same bits with and without fusion; return its results.
+
+    If both operands of a sum are products, only one product can be fused; each of the two is tried.
+    """
     function = jax.vmap(function)
     with jax.disable_jit():
         plain = [np.asarray(leaf) for leaf in jax.tree.leaves(function(*args))]
@@ -105,7 +108,11 @@ def test_chances_of_mobs(world, env, odds):
 
 @pytest.mark.parametrize("env", [ENV, CLASSIC])
 def test_rewards(world, env):
-    """With fusion, an achievement and 10 lost points of health would give -1.5e-8 instead of 0."""
+    """Check that rewards are the same with and without fusion.
+
+    If the product were fused, an achievement and 10 lost points of health would give -1.5e-8
+    instead of 0.
+    """
     # Change of health: a whole number of points in Classic, any number in the full game.
     gained = types(range(21)) - 10
     if env.rules.is_full:
@@ -122,9 +129,9 @@ def test_fusion_would_show():
 
 
 def test_no_light_is_near_the_darkest():
-    """No light is so near the threshold that rounding on a GPU could change whether a cell is lit.
+    """Check that no light is so near the threshold that rounding decides whether a cell is lit.
 
-    On a GPU, `sqrt` and division may differ in the last bits.
+    On a GPU, `sqrt` and division may differ from the CPU's in the last bits.
     """
     distances = np.sqrt(np.arange(2 * 48**2))
     torch = (1 - distances / 5).clip(0, 1)

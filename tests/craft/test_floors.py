@@ -18,8 +18,8 @@ DRAW = jax.jit(floors.draw)
 LAST = floors.FLOORS - 1
 BETWEEN = range(1, LAST)  # floors that have both a ladder up and a ladder down
 EXACT = ("map", "items", "down_ladders", "up_ladders", "potion_mapping")
-# Number of cells of a floor that have each block, over 512 worlds of craftax: the mean, and the
-# standard deviation where it is known.
+# Floor -> block -> number of the floor's cells with this block, over 512 worlds of craftax: mean,
+# and standard deviation if it is known.
 COUNTS = {
     0: {
         "GRASS": (1062, 160),
@@ -116,10 +116,10 @@ TORCHES = 30.8  # mean number of torches on floor 1
 
 @functools.cache
 def package():
-    """Return a function from a seed to craftax's worlds, and to our draws that build these worlds.
+    """Return a function that returns craftax's worlds for a seed, and our draws of these worlds.
 
-    The function returns the world without a guaranteed diamond, the world with a guaranteed
-    diamond, and the two values of `floors_peer.draws`.
+    The function returns four values: the world without and the world with a guaranteed diamond, and
+    the two results of `floors_peer.draws`.
     """
     make = jax.jit(floors_peer.world)
     draws = jax.jit(floors_peer.draws)
@@ -173,9 +173,9 @@ def check_counts(worlds):
         own = count.std(ddof=1)
         rounded = 0.06 if mean < 10 else 0.6  # a little more than the rounding error of the mean
         off = max(abs(count.mean() - mean) - rounded, 0) / ((deviation or own or 1) * error)
-        # For normally distributed counts, the standard error of the standard deviation is 0.71
-        # times that of the mean. These counts are not normal, so use the larger standard error of
-        # the mean for both.
+        # If counts were normally distributed, the standard error of the standard deviation would be
+        # 0.71 times that of the mean. They are not, so use the larger standard error of the mean
+        # for both.
         slack = rounded / deviation if deviation else 0
         wide = max(abs(own / deviation - 1) - slack, 0) / error if deviation else 0.0
         table.append((name, round(count.mean(), 2), mean, round(own, 2), deviation, off, wide))
@@ -253,8 +253,8 @@ def test_quirk_a_ladder_up_on_the_ladder_down_leaves_no_way_down():
 
 @pytest.mark.parametrize(("number", "row"), [(0.9999999, 0), (0.0, 47)])
 def test_quirk_the_light_of_a_ladder_near_the_border_lies_elsewhere(number, row):
-    # Floor 7 has no light but that of its ladder up.
-    # The draw `number` puts this ladder on the floor's first or last cell of ice grass.
+    # On floor 7, the only light is that of the ladder up. `number` draws the floor's first or last
+    # cell of ice grass for this ladder.
     world = chosen(0.5, np.float32(number), key=10)
     assert world.up_ladders[7, 0] == row
     column = world.up_ladders[7, 1]

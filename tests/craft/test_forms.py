@@ -1,4 +1,4 @@
-"""Tests that the CPU version and the GPU version of a function give results with the same bits.
+"""Tests that the CPU code and the GPU code of a function give bit-identical results.
 
 The results are observations, packed states and worlds.
 """

@@ -1,7 +1,7 @@
 """Tests that draws and first states of the full game are like craftax's.
 
-The draws must have craftax's distribution; a first state must equal craftax's.
-`test_full_differential` plays with craftax's draws, so it does not test our own draws.
+The distribution of the draws and the values of first states must equal craftax's.
+(`test_full_differential` plays with craftax's draws, so it does not test how we draw.)
 """
 
 import functools

@@ -63,9 +63,9 @@ def test_ten_thousand_steps_from_states_of_any_kind_play_as_the_package():
 
 @pytest.fixture(scope="module")
 def parts():
-    """Return a list to which the tests of long games append their reports.
+    """Yield a list to which each test of long games appends its report.
 
-    At the end, check that all reports together contain all events and achievements.
+    After the tests, check that the reports together contain all events and achievements.
     """
     reports = []
     yield reports
@@ -96,7 +96,7 @@ def feats_played():
 
 
 def any_step(seed):
-    """Step random states, a third of them by DO, and return the results of `one_step`."""
+    """Step random states, with DO in a third of them, and return the results of `one_step`."""
     rows = np.arange(ROWS)
     actions = np.where(rows % 3 == 0, Action.DO, (rows + seed) % len(Action))
     drawn = anything.Anything(ROWS, actions, seed)
@@ -104,10 +104,10 @@ def any_step(seed):
 
 
 def one_step(theirs, actions, params, seed):
-    """Step both games. Return differences, new achievements, and events.
+    """Step both games; return differences, new achievements, and events.
 
-    The differences are a dict from each field that differs in some state to the indices of those
-    states.
+    The differences are a dict with the fields that differ in some state; a value has the indices of
+    the states in which the field differs.
     """
     run = lockstep.sides()
     theirs, ours = run.begin(theirs, params)

@@ -27,9 +27,10 @@ IDS = jaxenvs.make("Craft-Ids-v0")
 
 @functools.cache
 def seen():
-    """Return start states of craftax, and the values that our code computes from these states.
+    """Return start states of craftax, and what our code computes from these states.
 
-    The values are `symbolic`, `ids`, `ids` expanded to `symbolic`, masks, worlds and features.
+    The results of our code are `symbolic`, `ids`, `ids` expanded to `symbolic`, masks, worlds and
+    features.
     """
 
     def all_of(theirs):

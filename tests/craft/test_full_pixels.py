@@ -84,7 +84,7 @@ def over(below, standing=0, flying=0):
 
 
 def distinct(sheet, least=0.5):
-    """Assert that all pairs of sprites differ, by more than `least` on average over their bytes.
+    """Assert that every two sprites differ by more than `least` on average over their bytes.
 
     The values of bytes are 0 to 255.
     """

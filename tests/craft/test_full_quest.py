@@ -1,7 +1,7 @@
 """Tests of a recorded game that wins the full game, with craftax's params and a single reset.
 
-`quest_player.py` played the game. Its world has no graves near the necromancer, so no mobs appear
-around the necromancer.
+`quest_player.py` has played the game. There are no graves near the necromancer in its world. Mobs
+of the boss floor appear on graves only, so none appear around the necromancer.
 """
 
 import functools
@@ -109,7 +109,10 @@ def both():
 
 @pytest.mark.slow
 def test_the_recorded_game_is_the_same_in_the_package_and_won_there():
-    """Compare state, observation, reward and end after every step; never correct our state."""
+    """Play the recorded actions in both games; compare the games after every step.
+
+    State, observation, reward and end must be equal. Our state is never corrected from craftax's.
+    """
     seed, actions = recorded()
     key = jax.random.key(seed)
     ours, theirs, compare = both()

@@ -86,7 +86,7 @@ def learned(start):
 
 
 def twins(start):
-    """Put two snails on the cell two cells above the player: a live one, and a dead one.
+    """Put a live and a dead snail on one cell, two cells above the player.
 
     The dead snail is in the later slot.
     """
@@ -196,7 +196,7 @@ QUIRKS = {  # quirk -> edit, floor, action, and a check of craftax's states befo
         lambda a, b: b.achievements[Achievement.OPEN_CHEST] and b.inventory.sword == 4,
     ),
 }
-# For each tool, a seed with which craftax's chest holds this tool, of level 1, 2 or 3.
+# Tool -> seed with which the chest holds this tool, of level 1, 2 or 3.
 LUCK = {"pickaxe": 41, "sword": 71}
 SEEDS = [
     next((seed for tool, seed in LUCK.items() if tool in name), row)
@@ -209,10 +209,10 @@ masks = jax.jit(jax.vmap(peer.ENV.action_mask))
 
 @functools.cache
 def played():
-    """Step both games from the start of each quirk.
+    """Step both games from the start state of each quirk.
 
-    Return craftax's states before and after the step, its observations, the differences from our
-    game, and the drawn contents of chests.
+    Return craftax's states before and after the step, craftax's observations, the differences from
+    our game, and the contents of chests in our draws.
     """
     states, ways = [], []
     for number, (edit, floor, action, _) in enumerate(QUIRKS.values()):
@@ -245,7 +245,10 @@ def test_quirk(name):
 
 
 def test_masked_actions_have_the_result_of_noop():
-    """Step several batches of states of all kinds, each with an action that its mask forbids."""
+    """Check that an action that the mask forbids leads to the same state as NOOP.
+
+    ROUNDS batches are stepped, with states of all kinds and random forbidden actions.
+    """
     run, params = lockstep.sides(), lockstep.numbers(ROWS, 0, share=0, gods=0)
     theirs, ours = run.begin(starts.batch(ROWS, seed=3)[0], params)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32))

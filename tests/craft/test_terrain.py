@@ -12,8 +12,8 @@ import jaxenvs
 from jaxenvs.craft import Block, CraftClassic, terrain
 
 ENV = jaxenvs.make("Craft-Classic-Ids-v0")
-# Number of cells of a world that have each block: mean and standard deviation over 2,048 worlds of
-# craftax.
+# Block -> number of a world's cells with this block: mean and standard deviation over 2,048 worlds
+# of craftax.
 COUNTS = {
     "GRASS": (1896.2, 241.2),
     "WATER": (519.2, 164.4),
@@ -70,9 +70,9 @@ def check_counts(maps):
     for name, (mean, deviation) in COUNTS.items():
         count = (maps == Block[name]).sum(axis=(1, 2))
         off = (count.mean() - mean) / (deviation * error)
-        # For normally distributed counts, the standard error of the standard deviation is 0.71
-        # times that of the mean. These counts are not normal, so use the larger standard error of
-        # the mean for both.
+        # If counts were normally distributed, the standard error of the standard deviation would be
+        # 0.71 times that of the mean. They are not, so use the larger standard error of the mean
+        # for both.
         wide = (count.std(ddof=1) / deviation - 1) / error
         table.append((name, round(count.mean(), 1), round(count.std(ddof=1), 1), off, wide))
     print(*(f"{n:8} {m:7} +- {d:6} {o:6.2f} {w:6.2f}" for n, m, d, o, w in table), sep="\n")

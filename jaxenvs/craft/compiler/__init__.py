@@ -1,9 +1,9 @@
-"""Barriers for XLA: they decide which values are computed once, and change no value.
+"""Barriers for XLA: they make XLA compute values only once, and do not change the values.
 
 Reason: on a CPU, XLA fuses a chain of arithmetic into each of its consumers (see `core.settle`). A
-step of Craft is such a chain: each mob moves after the mobs before it, and everything ends in a few
-packed words. Unless barriers interrupt the chain, XLA computes the chain's beginning again for
-nearly every result.
+step of Craft is such a chain: the move of each mob depends on the moves of earlier mobs, and all
+values end in a few packed words. Unless barriers interrupt the chain, XLA computes the chain's
+beginning again for nearly every result.
 
 * `once`: barriers in the middle of a rule. Rules call these functions; read `once(x)` as `x`.
 * `edges`: barriers after stages of a step, listed in a table for each edition.

@@ -13,8 +13,8 @@ T = TypeVar("T")
 def materialised(tree: T) -> T:
     """Return the pytree unchanged; on a GPU, XLA stores its arrays before their consumers run.
 
-    Kernels that use the arrays then read the values instead of computing them again. On a CPU, use
-    `once` instead, because there XLA removes this barrier before it fuses operations.
+    Kernels that use the arrays then read the values instead of computing them again. This barrier
+    has no effect on a CPU, where XLA removes it before it fuses operations; use `once` there.
     """
     return jax.lax.optimization_barrier(tree)
 

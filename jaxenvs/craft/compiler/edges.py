@@ -46,8 +46,8 @@ def hold(*names: str) -> Rule:
 def repack(moment: Moment) -> Moment:
     """Pack the world into words and unpack it again, so that XLA computes the values only once.
 
-    Also pack and unpack the pending writes to the map, the position of the cell ahead, `torch` and
-    the action. Later stages compute more writes from these values.
+    The pending writes to the map, the position of the cell ahead, `torch` and the action pass
+    through packed words too, because later stages compute more writes from them.
     """
     front, writes = moment.front, moment.ground.writes
     ahead = (front.row + 1, 8), (front.column + 1, 8), (moment.torch, 1), (moment.action, 8)
@@ -70,11 +70,11 @@ def _repacked(
 ) -> tuple[World, Known, list[Int32[Array, ""]]]:
     """Pack a world and unpack it again; on CPUs and GPUs, XLA computes its words only once.
 
-    Return the world, its words as a `Known` (for `words_of`), and the int32 scalars `more`, which
-    XLA also computes only once.
+    Return three values: the unpacked world; its words as a `Known`, the argument of `words_of`; and
+    the int32 scalars `more`, which XLA also computes only once.
     """
-    # The packed words already contain the player's row, column and floor. Pass these also as
-    # separate scalars, because some kernels need only one of them.
+    # The player's row, column and floor are also passed as separate scalars, although the packed
+    # words contain them, because some kernels need only one of these scalars.
     here = [world.row, world.column, world.floor]
     words = [*world_words(rules, world), *here, *more]
     plants = word_of(rules.packing.plant, world.plants)

@@ -29,7 +29,7 @@ def once_joined(*values: Any, bits: Sequence[int] = ()) -> list[Array]:
 def held(fields: Sequence[Field], it: Any) -> Any:
     """Return the NamedTuple `it` unchanged; on a CPU, XLA computes its fields `fields` only once.
 
-    As in `once_joined`, the fields are packed into one word and unpacked again.
+    The fields are packed into one word, which passes through `once`, and unpacked again.
     """
     values = [stored(field, read(it, field.name)) for field in fields]
     joined = once_joined(*values, bits=[field.bits for field in fields])

@@ -66,10 +66,9 @@ QUIVER = changed(missiles.ARROW2, _diagonal)
 
 
 def _star(x: float, y: float, radius: float, waist: float) -> Shape:
-    """Return the shape of a star whose four points are `radius` away from its centre (x, y).
+    """Return the shape of a star with four points, which are `radius` away from its centre (x, y).
 
-    Between two points, the star has an inner corner, at the distance `waist` from each of the two
-    axes of the star.
+    Each inner corner, between two points, is at the distance `waist` from the star's two axes.
     """
     points = ((0, -radius), (waist, -waist), (radius, 0), (waist, waist))
     both = (*points, *((-across, -down) for across, down in points))

@@ -107,14 +107,14 @@ class Numbers(NamedTuple):
     """
 
     blank: int  # index, in `grounds`, of the sprite of an empty inventory cell
-    # For each entry of PLACES, index in `grounds` of the icon for the count 0.
-    # The icons for the counts 1, 2 and so on follow it.
+    # For each entry of PLACES, index in `grounds` of the icon for the count 0. The icons for the
+    # counts 1, 2 and so on have the next indices.
     icons: tuple[int, ...]
-    # Number of each mob, by the mob's name, from which the index of an overlay is computed. The
-    # player's numbers, such as PLAYER, are in the module `sprites`.
+    # Mob name -> number of the mob, from which the index of an overlay is computed. The player's
+    # numbers, such as PLAYER, are in the module `sprites`.
     standing: dict[str, int]
-    # Number of each projectile flying left, by the projectile's name, from which the index of an
-    # overlay is computed. Add 1 if the projectile flies right, 2 if up, 3 if down.
+    # Projectile name -> number of the projectile flying left, from which the index of an overlay is
+    # computed. Add 1 to the number if the projectile flies right, 2 if up, 3 if down.
     flying: dict[str, int]
     flights: int
     digits: int  # index, in `overlays`, of the sprite of the number 0; the numbers 1 to MOST follow
@@ -139,8 +139,8 @@ def numbers(rules: Rules) -> Numbers:
 def _shown(place: Place) -> list[tuple[Layer, ...]]:
     """Return the icons that an inventory cell shows for the counts 0, 1, 2, ...
 
-    If the cell's item can be enchanted, the list has all these icons three times: without an
-    enchantment, with sparks of fire, and with sparks of ice.
+    If the cell's item can be enchanted, these icons are followed by the same icons with sparks of
+    fire, and then with sparks of ice.
     """
     icons: list[tuple[Layer, ...]] = [(), *(gear.ICONS[name] for name in place.icons)]
     if place.charm is None:
@@ -157,8 +157,8 @@ def _shown(place: Place) -> list[tuple[Layer, ...]]:
 def grounds(rules: Rules, size: int) -> np.ndarray:
     """Return the images of all grounds, uint8 (grounds, size, size, 3).
 
-    The order is: each block with each item (`Item.NONE` first), the blank tile, the icons of
-    PLACES.
+    First come all pairs of a block and an item, ordered by block and then by item (`Item.NONE`
+    first). The blank tile and the icons of PLACES follow.
     """
     nothing = np.zeros((size, size, 3))
     sheet = []
@@ -178,10 +178,9 @@ def grounds(rules: Rules, size: int) -> np.ndarray:
 def overlays(rules: Rules, size: int) -> np.ndarray:
     """Return the images of all overlays, uint8 (overlays, size, size, 3).
 
-    Bytes are KEY where the ground is visible. The first overlays show every pair of a creature (the
-    player or a mob) and a projectile, which is painted over the creature. All overlays of one
-    creature are consecutive. The first creature and the first projectile are "none". After the
-    pairs come the numbers 0 to MOST.
+    All bytes of transparent pixels are KEY. The first overlays show pairs of a creature (the player
+    or a mob) and a projectile painted over the creature, ordered by creature. The first creature
+    and the first projectile of this order are "none". After the pairs come the numbers 0 to MOST.
     """
     standing = [(), *creatures.PLAYER, *(creatures.MOBS[mob.name] for mob in rules.mobs)]
     flying: list[Iterable[Layer]] = [()]

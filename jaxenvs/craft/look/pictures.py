@@ -1,9 +1,10 @@
 """Pictures of Classic: the view by day and by night, and the inventory below it.
 
 The layout is Craftax's: 7 x 9 cells around the player, then two rows of nine items with counts. The
-sprites are new. Cells darken in `LEVELS` steps, earlier at the edge of the view than around the
-player; noise that changes with time covers dark cells. Craftax shades every pixel. Here a picture
-of small tiles is one gather from an array of sprites that were shaded in advance.
+sprites are new. Each cell has one of `LEVELS` levels of darkness; at dusk, the edge of the view
+darkens before the middle. Noise that changes with time covers dark cells. Craftax shades every
+pixel. This module shades the sprites of small tiles in advance, so that a picture is one gather
+from an array.
 """
 
 import functools
@@ -148,8 +149,8 @@ def gathered(
     Entry [row, i, column] of the result is the i-th pixel row of the cell (row, column).
     """
     line = np.arange(size, dtype=np.int32)[None, :, None]
-    # The indices are unsigned.
-    # For signed ones, XLA adds instructions that let negative indices count from the end.
+    # Use unsigned indices. For signed indices, XLA adds instructions that let negative indices
+    # count from the end.
     index = ((shown * size)[:, None, :] + line).astype(jnp.uint32)
     return jnp.asarray(rows_of_pixels).at[index].get(mode="promise_in_bounds")
 
@@ -158,9 +159,9 @@ def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UI
     """Return `draw(*given)`, a uint8 array of the given shape, without fusing it with later code.
 
     On a CPU, XLA would fuse `draw` with the reshape after it and write the picture pixel by pixel,
-    which takes four times as long. Therefore `draw` is a branch of a `cond`, which XLA does not
-    fuse, so that it writes whole rows of a tile. The other branch is never taken, but the compiler
-    cannot know this. On other platforms, `draw` is called directly.
+    which takes four times as long. XLA does not fuse a branch of a `cond`. Therefore `draw` is put
+    into such a branch, where it writes whole rows of a tile. The other branch is never taken, but
+    the compiler cannot know this. On other platforms, `draw` is called directly.
     """
 
     def branch(*given: Any) -> Array:
@@ -174,8 +175,8 @@ def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UI
 def _zero(given: Any) -> UInt8[Array, ""]:
     """Return a zero that JAX treats as computed from the inputs `given`.
 
-    In `apart`, the branch of the `cond` that is never taken returns this zero. Both branches must
-    have the same shape, also under `vmap`: there, a zero that depends on the inputs gets a batch
-    axis, as the result of `draw` does.
+    The branch that `apart` never takes returns this zero. Both branches of a `cond` must return the
+    same shape. Under `vmap`, the result of `draw` has a batch axis. The zero gets a batch axis too,
+    because it depends on the inputs.
     """
     return (jax.tree.leaves(given)[0].reshape(-1)[0] * 0).astype(jnp.uint8)

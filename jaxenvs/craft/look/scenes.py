@@ -2,9 +2,9 @@
 
 Layout and drawing order are Craftax's: blocks, items, player, melee, passive and ranged mobs, the
 mobs' projectiles, the player's projectiles; then the light of each cell, night on floor 0, sleep.
-Differences from Craftax: the sprites are new; darkness and the weight of the noise are constant
-within a cell and have the values at the cell's middle; the noise is computed from the time step; if
-a cell has several mobs or several projectiles, only the last one drawn is visible.
+Differences from Craftax: the sprites are new; darkness and the weight of the noise are computed at
+a cell's middle and used for the whole cell; the noise is computed from the time step; if a cell has
+several mobs or several projectiles, only the last one drawn is visible.
 
 Each byte of the picture is a weighted sum of the sprite's byte, noise and the colour of night, with
 weights per cell, see `Shade`. One pass over the gathered rows of sprites computes all bytes.

@@ -46,8 +46,8 @@ class Numbers(NamedTuple):
     pairs: tuple[tuple[Block, int], ...]
     # Index of the sprite that shows a block with an overlay above it, int32 (blocks, overlays).
     placed: np.ndarray
-    # Index of the sprite that shows an item or vital with the count 0, by name.
-    # The sprites for the counts 1, 2 and so on follow it.
+    # Name of an item or vital -> index of its sprite with the count 0. The sprites with the counts
+    # 1, 2 and so on have the next indices.
     icons: dict[str, int]
     most: int  # highest count that is drawn
     blank: int  # sprite index of the blank tile
@@ -107,8 +107,8 @@ def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
 
 
 def _placed(rules: Rules, pairs: tuple[tuple[Block, int], ...], overlays: int) -> np.ndarray:
-    # Pairs that the rules never produce have no sprite, but may occur in a hand-made state. Such a
-    # pair is shown by the sprite of its overlay above a path.
+    # A pair that the rules never produce has no sprite, but a hand-made state may contain it. Such
+    # a pair is shown by the sprite of its overlay above a path.
     first = {pair: len(rules.blocks) + i for i, pair in enumerate(pairs)}
     placed = np.arange(len(rules.blocks), dtype=np.int32)[:, None].repeat(overlays, axis=1)
     for cell, overlay in np.ndindex(placed.shape):

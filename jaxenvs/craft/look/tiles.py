@@ -64,11 +64,11 @@ def flying(
     first: Mapping[str, int],
     shown: Int32[Array, "rows columns"],
 ) -> Int32[Array, "rows columns"]:
-    """Return the numbers `shown` of the view's cells, changed where a projectile is.
+    """Return `shown`, one number per cell of the view, with projectiles written into it.
 
-    A cell with a projectile gets the projectile's number, which depends on its type and direction.
-    `first` has the number of each projectile flying left, by name. The next three numbers stand for
-    the projectile flying right, up and down.
+    A cell with a live projectile gets the projectile's number, which depends on its type and
+    direction. `first` has the number of each projectile flying left, by name. The next three
+    numbers stand for the projectile flying right, up and down.
     """
     types = [first[row.name] for row in rules.projectiles]
     for slot in slots:
