@@ -67,7 +67,7 @@ class Plan(Pilot):
     def choose(
         self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
     ) -> tuple[Any, Int32[Array, ""]]:
-        """Return `memory` and the plan's action number `state.time`, or its last one after its end."""
+        """Return `memory` and action `state.time` of the plan, or its last action after its end."""
         at = jnp.minimum(state.time, len(self.actions) - 1)
         return memory, jnp.asarray(np.array(self.actions, np.int32))[at]
 

@@ -63,7 +63,7 @@ class Journal:
             self._line(about)
 
     def write(self, name: str, *given: Any) -> None:
-        """Write a command; for steps of automatic play, write only their number, once per second."""
+        """Write a command. Of automatic steps, only the number is written, once per second."""
         if name == viewer.FORWARD:
             self._steps += given[0]
             if time.monotonic() - self._wrote > EVERY:

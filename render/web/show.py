@@ -118,7 +118,7 @@ class Show:
         return running.result()
 
     def _is_stale(self, client: Client) -> bool:
-        """Return whether a page shows an old picture, an old description or a finished job as busy."""
+        """Return whether a page needs an update, such as a new picture or a new description."""
         frame = client.frame
         if frame is None or client.version != self.version:
             return True
