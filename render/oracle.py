@@ -73,7 +73,7 @@ class Oracle:
     def _follows(self, board: int) -> Answer | None:
         """Return the previous state's plan without its first action, or None.
 
-        None if the previous state has no known plan, or if the latest action was not its first.
+        None if the previous state has no known plan, or if the latest step did not follow the plan.
         """
         session = self._session
         if not session.cursor or session.now.action[board] == NO_ACTION:

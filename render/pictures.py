@@ -28,7 +28,7 @@ MOST_TILE = 512  # largest `tile_size`, the side of a grid cell in pixels
 REPLAYS = (".html", ".htm")
 # Format -> required packages. Videos are not listed: `animation.suffix` checks their packages.
 _NEEDED = {".gif": ["PIL"]}
-AT_ONCE = 16  # batch size of drawing; it is fixed, so that drawing is compiled only once
+AT_ONCE = 16  # minimum batch size in animations; fixed, so that drawing is compiled only once
 
 
 class Renderer(types.ModuleType):

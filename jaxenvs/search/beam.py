@@ -147,8 +147,8 @@ def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
 def _repeated(key: Array, cost: Array, valid: Array) -> Bool[Array, " lanes"]:
     """Return a mask of the duplicates among the candidates for the next beam.
 
-    Of several valid candidates with equal boards, all are duplicates except the cheapest one, or
-    except the first of the cheapest ones.
+    Of several valid candidates with equal boards, all but the cheapest are duplicates. If several
+    are cheapest, only the first of them is not a duplicate.
     """
     lanes = key.shape[0]
     lane = jnp.arange(lanes, dtype=jnp.int32)

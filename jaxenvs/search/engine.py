@@ -387,7 +387,7 @@ class Engine:
         return bound.min() if self.settings.by_action else bound
 
     def _promise(self, priority: Array) -> Array:
-        """Return a value per entry. Entries with a value below the best goal's cost are expanded.
+        """Return a value per entry; entries whose value reaches the best goal's cost are skipped.
 
         With `terminate="first"`, the value is the entry's priority. Otherwise, it is the lower
         bound on the cost of solutions through the entry.

@@ -53,7 +53,7 @@ class Client:
 
     @property
     def is_there(self) -> bool:
-        """Whether the page is considered open: no update waits to be drawn for `GONE_AFTER` s."""
+        """False if the page has not drawn the latest update within `GONE_AFTER` seconds."""
         waits = self._shown < self._sent
         return not waits or time.monotonic() - self._sent_at < GONE_AFTER
 

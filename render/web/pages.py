@@ -138,7 +138,7 @@ def _earlier(identity: str) -> journal.Earlier:
 def _listened(earlier: journal.Earlier | None, port: int) -> tuple[int, str]:
     """Return the port and the token of the server that wrote the journal `earlier`.
 
-    A new server with this port and token gets the connections of pages that are still open.
+    Pages that are still open reconnect to a new server with the same port and token.
     Returns `port` and "" if `earlier` is None, or if its first line has no valid port and token.
     """
     about = {} if earlier is None else earlier.about

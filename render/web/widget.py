@@ -31,7 +31,7 @@ RATE = 600_000
 CLOSING_TAKES = 60.0  # maximum time to wait for a file being written, in seconds
 STAYS = "close() of the widget ends the session"
 CLOSED = "The session was closed."
-PYTHON_ENDS = "cannot schedule new futures"  # in the error of a thread pool while Python exits
+PYTHON_ENDS = "cannot schedule new futures"  # text of a thread pool's error while Python exits
 
 
 class PlayerWidget(anywidget.AnyWidget):

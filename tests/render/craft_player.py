@@ -221,7 +221,7 @@ class Player:
     # Plans in order of priority; `play` follows the first feasible one.
 
     def play(self) -> None:
-        """Press a key of the first plan that is feasible, or "q" (no action) if no plan is."""
+        """Press the next key of the first plan that is feasible; if none is, press "q"."""
         plans = (self.defend, self.live, self.rest, self.achieve)
         if self.asleep or not any(plan() for plan in plans):
             self.press("q")
