@@ -30,8 +30,8 @@ VIDEOS = {
 }
 FORMATS = (".gif", *VIDEOS)
 STILL = ".png"  # suffix of a file with a single picture, not an animation
-# Options that make ffmpeg convert frames to the colour space of HD video (BT.709), and record the
-# colour space in the file. Players guess a colour space that is not recorded.
+# Options that make ffmpeg convert frames to the colour space BT.709 and record this in the file.
+# Without such a record, a player would have to guess the colour space.
 COLOURS = (
     "-vf scale=out_color_matrix=bt709:out_range=tv,format=yuv420p "
     "-colorspace bt709 -color_primaries bt709 -color_trc bt709 -color_range tv"

@@ -17,7 +17,7 @@ from .outputs import is_headless
 
 # Module that serves --web. It is imported only when needed, because it imports this package.
 PAGES = "jaxenvs.render.web.pages"
-# File suffixes that each option accepts; the first is the format of a name without a suffix.
+# Option -> file suffixes that the option accepts. A file name without suffix gets the first format.
 SUFFIXES = {
     "gif": (*animation.FORMATS, animation.STILL),
     "html": (".html", ".htm"),
@@ -91,8 +91,8 @@ def add_seed(made: Parser, default: int | None, what: str, flag: str = "--seed")
 def add_drawing(made: Parser, animated: str, picture: str, replay: str) -> None:
     """Add --tile-size, --gif and --html.
 
-    The help says what the files contain, in the words `animated` (an animation by --gif), `picture`
-    (a PNG by --gif) and `replay` (--html).
+    The help texts use `animated` and `picture` as the names of what --gif writes into an animation
+    and into a PNG, and `replay` as the name of what --html writes.
     """
     add = made.add_argument
     size = "side of a cell (default: fits the window or the file)"
@@ -103,9 +103,10 @@ def add_drawing(made: Parser, animated: str, picture: str, replay: str) -> None:
 
 
 def checked_outputs(options: argparse.Namespace) -> bool:
-    """Check the options that name files; return True if files are written and no window is opened.
+    """Check the options that name files; return True if an option requests a file.
 
-    Raises `UsageError` before any drawing if an option is wrong or its file cannot be written.
+    If a file is requested, the command opens no window. Raises `UsageError` if an option is wrong
+    or its file cannot be written.
     """
     for name in SUFFIXES:
         _check_file(name, getattr(options, name))

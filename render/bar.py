@@ -10,7 +10,7 @@ from .canvas import ACCENT, CUT, INK, LINE, MUTED, TEXT, Canvas
 from .controls import Controller
 from .session import NO_ACTION, Session
 
-# Maximum distance, in points, at which the mouse selects an achievement's mark, to show its label.
+# An achievement's label is shown if the mouse is within this distance of its mark, in points.
 NEAR = 7
 
 
@@ -51,9 +51,9 @@ def marks(session: Session, board: int) -> dict[int, list[str]]:
 
 
 def _draw_achievements(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
-    """Mark the time steps where achievements were earned, and label at most one mark.
+    """Mark the time steps where achievements were earned, and label one of them (`_labelled`).
 
-    The label lists the achievements of the mark near the mouse, else of the displayed time step.
+    The label lists the achievements earned at that time step.
     """
     session = controller.session
     found = marks(session, controller.selected)
@@ -71,8 +71,8 @@ def _labelled(
 ) -> int | None:
     """Return the index of the time step whose achievements are written above the bar, or None.
 
-    Returns the time step of the mark near the mouse. If there is no such mark, returns the
-    displayed time step if it has achievements, else None.
+    First choice: the marked time step nearest to the mouse, within `NEAR` points. Second choice:
+    the displayed time step, if it is marked. `found`: achievements of each marked time step.
     """
     if pointed is not None and found:
         x = bar.left + pointed * bar.width

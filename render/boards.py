@@ -81,9 +81,9 @@ def over(
     ground: UInt8[np.ndarray, "3"],
     tile_size: int,
 ) -> UInt8[np.ndarray, "height width 3"]:
-    """Return the picture with a line through the points, below all objects.
+    """Return the picture with a line through the points, drawn behind all objects.
 
-    Only pixels of the background colour `ground` are painted, so the line does not cover objects.
+    The line changes only pixels of the background colour `ground`.
     """
     height, width, _ = picture.shape
     ends = np.array(points, np.float32).reshape(-1, 2) * (width, height)

@@ -13,10 +13,10 @@ Rect = pygame.Rect | tuple[float, float, float, float]  # left, top, width, heig
 INK, CARD, LINE = frames.BACKGROUND, (26, 28, 38), (48, 52, 66)
 TEXT, MUTED, DIM, ACCENT = (236, 234, 226), (146, 152, 168), (92, 99, 120), (110, 170, 255)
 GOOD, BAD, CUT = (86, 196, 118), (236, 92, 84), (246, 190, 62)
-# Font size to request from pygame, as a multiple of the desired height of the text.
+# Ratio of the font size that is requested from pygame to the desired height of the text.
 FACE = 1.35
-# Factor of supersampling: text is rendered at this multiple of its size and scaled down, so that
-# its letters are evenly spaced.
+# Supersampling factor: text is rendered at this multiple of its size, and then scaled down. This
+# spaces its letters evenly.
 FINE = 8
 SMALLEST = 6  # smallest font size, in pixels
 
@@ -30,8 +30,8 @@ def _font(fine: int) -> pygame.font.Font:
 def _written(words: str, fine: int, colour: RGB) -> pygame.Surface:
     """Return a line of text, rendered at `FINE` times its final size and scaled down.
 
-    At small font sizes, pygame rounds the width of each letter to whole pixels, so letters would be
-    spaced unevenly. Padding at the top puts the baseline on a whole pixel.
+    Rendering at the final size would space the letters unevenly, because pygame rounds the width
+    of each letter to whole pixels. Padding at the top puts the baseline on a whole pixel.
 
     fine: font size in pixels before scaling down.
     """

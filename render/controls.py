@@ -21,7 +21,7 @@ class Binding(NamedTuple):
 
 
 GO_ON = ("space", "return")  # keys that also start the next level once an episode has ended
-# Keys that pause, step through time and change the speed while a policy plays.
+# Keys that control the playback of a policy: they pause it, step through time or change the speed.
 TIME = ("left", "right", "up", "down", "space")
 # Change of (row, column) by which each arrow key moves the cursor over the picture.
 STEPS = {"up": (-1, 0), "right": (0, 1), "down": (1, 0), "left": (0, -1)}
@@ -35,7 +35,7 @@ def playable(env: Env) -> Controls:
 
 
 def viewable(env: Env) -> Controls:
-    """Return the environment's controls; raise `UsageError` if no picture of it can be drawn."""
+    """Return the environment's controls; raise `UsageError` if the environment has no pictures."""
     if not is_drawn(env):
         raise UsageError(f"{env.name} {UNDRAWN}; `jaxenvs play ID --text` describes it in words")
     return env.controls
@@ -51,13 +51,14 @@ class Controller:
     def __init__(self, session: Session, title: str, mode: str = "play") -> None:
         self.session, self.title, self.mode = session, title, mode
         self.actions, self.pointing, _ = viewable(session.env)
-        # Place (row, column) of the picture at which keys act if actions are selected by place.
+        # Cursor: place (row, column) of the picture at which keys take actions. It is used only if
+        # the environment's actions are selected by place.
         self.cursor: Place = (0, 0)
         # First of the two places (row, column) that an action needs; None until it is selected.
         self.taken: Place | None = None
         self.turned = 1.0  # progress of the latest action's animation, 0 to 1; see turning.py
         self.selected = 0  # index of the environment in which the keys of actions act
-        # Whether only the selected environment is shown, instead of all of them.
+        # True: only the selected environment is shown; False: all environments are shown.
         self.zoomed = session.boards == 1
         self.help_shown = False
         # Position of the mouse on the history bar, 0 to 1; None: elsewhere.
@@ -76,8 +77,7 @@ class Controller:
     def bindings(self) -> tuple[Binding, ...]:
         """Key bindings that are active now.
 
-        The environment's actions come first: a key of an action runs no other command of the
-        viewer.
+        A key that runs an action of the environment is removed from the viewer's other commands.
         """
         if self.is_wall:
             return WALL
@@ -101,18 +101,18 @@ class Controller:
             yield Binding(self._free(row.keys), row.does or row.name, run)
 
     def _free(self, keys: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the subset of an action's `keys` that run the action in the current mode.
+        """Return the keys of an action that run the action in the current mode.
 
-        Mode "play" uses all keys. Mode "watch" excludes the keys in `TIME`, which control the
-        playback.
+        These are all `keys` in mode "play". In mode "watch", the keys in `TIME` are excluded,
+        because they control the playback.
         """
         return keys if self.mode == "play" else tuple(key for key in keys if key not in TIME)
 
     def _cursor_bindings(self) -> Iterator[Binding]:
-        """Yield the key bindings of a cursor that selects a place (row, column) of the picture.
+        """Yield the bindings of keys that move the cursor, or take an action at the cursor.
 
-        Arrow keys move the cursor, and other keys take the action at the cursor. Yields nothing if
-        the environment's actions are not selected by place.
+        The cursor is a place (row, column) of the picture. Yields nothing if the environment's
+        actions are not selected by place.
         """
         pointing = self.pointing
         if pointing is None:
@@ -134,9 +134,9 @@ class Controller:
     def point(self, place: Place) -> None:
         """Take the action that belongs to a place (row, column), such as a clicked cell.
 
-        If an action needs two places, such as a move from one cell to another, the first call only
-        stores its place, and the second call takes the action. A second call with the stored place
-        cancels it.
+        Some actions need two places, such as a move from one cell to another. Then the first call
+        only stores its place, and the second call takes the action, or cancels it if both places
+        are equal.
         """
         self.cursor = place
         pointing = self.pointing
@@ -187,14 +187,11 @@ class Controller:
         self.session.seek(round(share * (len(self.session.history) - 1)))
 
     def zoom(self, board: int) -> None:
-        """Select environment `board` and show only this one, instead of all environments."""
+        """Select environment `board`, and show only this environment."""
         self.selected, self.zoomed = board, True
 
     def close(self) -> None:
-        """Return from a single environment to the view of all environments, or close the window.
-
-        Closes the window if all environments are shown, or if the session has only one.
-        """
+        """Close the window, or return from one of several environments to the view of all."""
         if self.zoomed and self.session.boards > 1:
             self.zoomed = False
         else:

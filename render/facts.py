@@ -18,15 +18,15 @@ from .session import NO_ACTION, Session
 # Number of columns of facts in the panel: for bars, and for counts with icons.
 BARS, COUNTS = 2, 6
 DIAL = 21  # radius of the dial that shows the time of day, in points
-# Bars of facts: width of a segment, in points; largest number of segments.
+# Width of a segment of a bar, in points, and maximum number of segments of a bar.
 SEGMENT, MOST_SEGMENTS = 11, 9
 SKY, DARK, SUN, MOON = (120, 186, 244), (38, 42, 84), (255, 214, 92), (224, 228, 240)
 
 
 def draw(pen: Pen, env: Env, facts: Sequence[Fact]) -> None:
-    """Draw facts in order, each as its `kind` requires, such as a bar or a count.
+    """Draw facts in order, each in the style of its `kind`, such as a bar or a count.
 
-    Consecutive facts of one kind are drawn by one call, so that several facts can share a line.
+    Consecutive facts of equal kind are drawn by a single call, so that they can share a line.
     """
     for kind, group in itertools.groupby(facts, lambda fact: fact.kind):
         _DRAW[kind](pen, env, list(group))
@@ -43,9 +43,9 @@ def mission(pen: Pen, facts: Sequence[Fact], lit: Sequence[int]) -> None:
 
 
 def achievements(pen: Pen, session: Session, board: int) -> None:
-    """Draw all achievements in two columns.
+    """Draw all achievements in two columns, in one of three colours.
 
-    The colour shows whether an achievement was earned by the latest action, earlier, or not yet.
+    The colours mean: earned by the latest action, earned earlier, not earned yet.
     """
     earned = session.now.earned[board]
     if not earned.size:
@@ -92,7 +92,7 @@ def _symbol(
 
 
 def _bars(pen: Pen, env: Env, facts: list[Fact]) -> None:
-    """Draw each fact as a bar with one segment per unit, up to `MOST_SEGMENTS` segments."""
+    """Draw each fact as a bar: one segment per unit, or `MOST_SEGMENTS` segments for more units."""
     width = (pen.right - pen.left) // BARS
     for i, fact in enumerate(facts):
         at = (pen.left + i % BARS * width, pen.top + i // BARS * 26)

@@ -90,9 +90,9 @@ def _header(width: int, height: int, colours: np.ndarray) -> bytes:
 def _frame(
     packed: np.ndarray, before: np.ndarray | None, shared: np.ndarray, milliseconds: int
 ) -> list[bytes]:
-    """Return the encoding of one frame: the pixels that differ from the previous picture.
+    """Return an encoded frame, which contains the pixels that differ from the previous picture.
 
-    shared: palette of the file. A frame that contains other colours stores its own palette.
+    shared: palette of the file. A frame with colours outside this palette stores its own palette.
     """
     from PIL import GifImagePlugin, Image
 
@@ -142,9 +142,9 @@ def _colours(packed: np.ndarray) -> np.ndarray:
 
 
 def _palette_bits(colours: np.ndarray) -> int:
-    """Return the number of bits of a pixel, which is an index into the palette.
+    """Return the number of bits of an index into the palette.
 
-    The indices are one per colour, and one more that marks unchanged pixels.
+    There is one index per colour, and one more for unchanged pixels.
     """
     return max(1, int(colours.size).bit_length())
 

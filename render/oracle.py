@@ -1,7 +1,7 @@
 """The oracle of a viewer: a shortest plan from the displayed state, and its number of steps.
 
-If the latest action was the first of a known plan, the oracle returns the rest of this plan without
-a search. This module needs no display.
+After the first action of a known plan, the oracle returns the rest of the plan without a search.
+This module needs no display.
 """
 
 import functools
@@ -24,7 +24,7 @@ from .session import NO_ACTION, Moment, Session, board_moment, board_state, take
 class Oracle:
     """Finds a shortest plan from the displayed state of a session, in a background thread.
 
-    waits: whether `answer` waits for the plan; pictures written to files need this.
+    waits: whether `answer` waits until the plan is found, for pictures that are written to files.
     """
 
     def __init__(
@@ -71,7 +71,10 @@ class Oracle:
         return words.removesuffix(", if solvable")
 
     def _follows(self, board: int) -> Answer | None:
-        """Return the rest of a known plan if the latest action was its first one, else None."""
+        """Return the previous state's plan without its first action, or None.
+
+        None if the previous state has no known plan, or if the latest step did not follow the plan.
+        """
         session = self._session
         if not session.cursor or session.now.action[board] == NO_ACTION:
             return None
@@ -83,9 +86,9 @@ class Oracle:
         return before.after() if action == before.plan[0] and self._obeyed(earlier, board) else None
 
     def _obeyed(self, earlier: Moment, board: int) -> bool:
-        """Return whether the latest action had the same effect as one step without wrappers.
+        """Return whether the latest action had the effect that it has in the unwrapped environment.
 
-        False if a wrapper replaced the action, or took several steps.
+        False, for example, if a wrapper replaced the action or took several steps.
         """
         now = self._session.now
         if not isinstance(self._session.env, Wrapper):

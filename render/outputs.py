@@ -41,7 +41,7 @@ def with_oracle(controller: Controller, options: argparse.Namespace) -> Controll
 def draw_files(
     controller: Controller, options: argparse.Namespace, advance: Callable[[], bool]
 ) -> None:
-    """Write all files that the options request; all show the same time steps of the session.
+    """Play the session once, and write all files that the options request.
 
     advance: function that moves the session to the next time step; returns False at the end.
     """
@@ -54,7 +54,7 @@ def draw_files(
         rate = SMOOTH if turning.is_drawn(session.env) else session.speed
         shown = animation.write(options.gif, _pictures(controller, options, moments), rate)
         print(f"wrote {options.gif}: {counted(shown, 'picture')}, {_kilobytes(options.gif)}")
-    for _ in moments:  # without an animation, this loop plays the time steps
+    for _ in moments:  # plays the time steps, unless the animation has played them
         pass
     if options.gif and not is_animation(options):
         gif.write_png(options.gif, _picture(controller, options))
@@ -70,17 +70,17 @@ def draw_files(
 
 
 def _count(options: argparse.Namespace) -> int:
-    """Return for how many time steps the session is played; the current one is the first."""
+    """Return the number of time steps to play, including the current time step."""
     if is_animation(options) or options.html:
         return options.frames or (GIF_FRAMES if is_animation(options) else replay.FRAMES)
     return 1 + (options.frames or 0)
 
 
 def _moments(advance: Callable[[], bool], count: int) -> Iterator[None]:
-    """Advance the session over `count` time steps, the first of which is the current one.
+    """Yield at each of `count` time steps; the first one is the current time step of the session.
 
-    Yields once at each time step. Stops early if `advance` returns False. Reports progress on
-    stderr if stderr is a terminal.
+    `advance` moves the session between two time steps; iteration stops if it returns False.
+    Progress is printed to stderr if stderr is a terminal.
     """
     due = time.monotonic() + LONG
     for i in range(count):

@@ -23,7 +23,7 @@ from .session import Session, action_name, board_moment, policy_output
 
 WIDTH, TALLEST = 312, 1200  # width and maximum height of a column of the panel, in points
 FOOTER = 48  # height of the hint at the bottom of the panel, in points
-# Length in points by which the blocks of a column may exceed its height: heights are rounded.
+# Tolerance, in points, for the total height of the blocks in a column: their heights are rounded.
 ROUNDING = 1
 VIEW = 144  # maximum height of the agent's view, in points
 MOST_ACTIONS = 8  # maximum number of actions whose probabilities are shown
@@ -32,8 +32,8 @@ MOST_ACTIONS = 8  # maximum number of actions whose probabilities are shown
 def heights(controller: Controller) -> tuple[float, ...]:
     """Return the heights of the panel's blocks, in points.
 
-    A block is a group of lines that is not split between columns. Heights are computed once per
-    controller and cached, so that all frames of an animation have the same layout.
+    A block is a group of lines that stays in one column. The heights are computed once per
+    controller, so that all frames of an animation have the same layout.
     """
     return _heights(controller, controller.is_wall)
 
@@ -42,7 +42,7 @@ def heights(controller: Controller) -> tuple[float, ...]:
 def _heights(controller: Controller, is_wall: bool) -> tuple[float, ...]:
     """Compute the result of `heights`, and cache it for each pair of arguments.
 
-    `is_wall` is an argument because the panel for all environments has other blocks than for one.
+    The heights depend on `is_wall`: the panel has other blocks if all environments are shown.
     """
     pygame.font.init()
     _, ends = _column(controller, 1.0)
@@ -176,8 +176,8 @@ def _view(pen: Pen, controller: Controller) -> None:
     board = slice(controller.selected, controller.selected + 1)
     picture = paint(jax.tree.map(lambda leaf: leaf[board], session.now.state))[0]
     pen.canvas.blit(surface_of(picture), (pen.left, pen.top))
-    # The picture's height in points varies with the scale, because tiles have a whole number of
-    # pixels. Reserving at least VIEW points keeps the layout the same at every scale.
+    # Reserve at least VIEW points, so that the layout is the same at every scale. The height of the
+    # picture itself varies, because the side of a tile is a whole number of pixels.
     pen.space(max(VIEW, pen.canvas.points(picture.shape[0])) + 8)
 
 

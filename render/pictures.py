@@ -26,13 +26,13 @@ END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
 MOST_BOARDS = 64  # default of `boards`, the maximum number of environments drawn from a batch
 MOST_TILE = 512  # largest `tile_size`, the side of a grid cell in pixels
 REPLAYS = (".html", ".htm")
-# Packages that each format needs; `animation.suffix` checks the packages for videos.
+# Format -> required packages. Videos are not listed: `animation.suffix` checks their packages.
 _NEEDED = {".gif": ["PIL"]}
-AT_ONCE = 16  # number of states drawn per call; fixed, so that drawing is compiled only once
+AT_ONCE = 16  # minimum batch size in animations; fixed, so that drawing is compiled only once
 
 
 class Renderer(types.ModuleType):
-    """Class of the module `jaxenvs.render`, which makes the module itself callable."""
+    """Class that makes a module callable; `jaxenvs.render` is an instance of it."""
 
     def __call__(
         self,
@@ -59,7 +59,7 @@ class Renderer(types.ModuleType):
         return picture.view(png.Picture)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle this module by its name, as `cloudpickle` pickles ordinary modules."""
+        """Return the pickled form of this module: an instruction to import it by its name."""
         return importlib.import_module, (self.__name__,)
 
 
@@ -193,7 +193,7 @@ class StateSequence(NamedTuple):
         tile_size = tile_size or frames.wall_tile_size(self.env, self.boards)
         paint = frames.board_painter(self.env, tile_size)
         columns, boards = frames.wall_columns(self.boards), self.boards
-        # The number of rows cannot be -1: `reshape` cannot infer it for a leaf without elements.
+        # Number of pictures. `reshape` cannot infer this length (-1) for a leaf without elements.
         rows = len(self) * boards
         flat = jax.tree.map(lambda leaf: leaf.reshape(rows, *leaf.shape[2:]), self.states)
         together = 1 if len(self) == 1 else AT_ONCE
@@ -207,7 +207,7 @@ class StateSequence(NamedTuple):
     def begins(self) -> np.ndarray:
         """Return a mask of the time steps at which an episode begins, bool (times, environments).
 
-        True at the first time step, and where the state's `time` is not greater than before.
+        True at the first time step, and wherever the state's `time` has not increased.
         """
         clock = self.states.time
         return np.concatenate([np.ones_like(clock[:1], np.bool_), clock[1:] <= clock[:-1]])
@@ -215,14 +215,14 @@ class StateSequence(NamedTuple):
     def pauses(self) -> list[bool]:
         """Return for each time step whether it is shown for at least `END_PAUSE` seconds.
 
-        True for the last time step and, if only one environment is drawn, for the last of each
-        episode.
+        True for the last time step. If a single environment is drawn, also True for the last time
+        step of each episode.
         """
         begins = self.begins()[1:, 0] if self.boards == 1 else np.zeros(len(self) - 1, np.bool_)
         return [*begins.tolist(), True]
 
     def moments(self) -> Iterator[Any]:
-        """Yield a `Moment` per time step; fields unknown from the states are NaN, False or 0."""
+        """Yield a `Moment` per time step; fields that no state contains are NaN, False or 0."""
         from .session import NO_ACTION, Moment
 
         boards = self.boards
@@ -317,8 +317,8 @@ def _stacked(states: list[Any], like: Any) -> Any:
 def _on_host(states: Any, like: Any, where: str) -> Any:
     """Return the states with NumPy leaves.
 
-    like: state of a single environment; raises `TypeError` if `states` has another pytree
-        structure.
+    Raises `TypeError` if the pytree structure of `states` differs from that of `like`, the state of
+    a single environment.
     """
     if jax.tree.structure(states) != jax.tree.structure(like):
         checks.state_of(states, like, where)  # raises `TypeError` for another structure
@@ -326,9 +326,10 @@ def _on_host(states: Any, like: Any, where: str) -> Any:
 
 
 def _axes(states: Any, like: Any, where: str) -> int:
-    """Return the number of axes that the leaves have in front of those of `like`, a single state.
+    """Return the number of leading batch or time axes of `states`.
 
-    Raises `TypeError` if the additional axes differ between leaves.
+    like: a single state, without such axes. Raises `TypeError` if the lengths of the leading axes
+        differ between the leaves.
     """
     leaves, shapes = jax.tree.leaves(states), jax.tree.leaves(like)
     axes = max(0, np.ndim(leaves[0]) - len(shapes[0].shape)) if leaves and shapes else 0
@@ -342,6 +343,6 @@ def _axes(states: Any, like: Any, where: str) -> int:
 
 
 def _padded(rows: np.ndarray, count: int) -> np.ndarray:
-    """Pad to `count` rows by repeating the last row; drawing is compiled for this batch size."""
+    """Pad a batch to `count` rows, by repeating the last row."""
     short = count - len(rows)
     return np.concatenate([rows, np.repeat(rows[-1:], short, axis=0)]) if short else rows

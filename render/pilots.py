@@ -24,15 +24,15 @@ class Pilot:
     """A policy for a session: its name, its functions, and whether it acts greedily."""
 
     name: str  # name of the policy that the panel shows
-    # Function (memory, obs, mask) -> (memory, network outputs, value).
-    # `memory` is the recurrent state of the policy. Outputs that are logits are masked to legal
-    # actions. The value is NaN if the policy predicts no value.
+    # Function (memory, obs, mask) -> (memory, network outputs, value). `memory` is the recurrent
+    # state of the policy. `mask` is the action mask, which is applied to outputs that are logits.
+    # The value is NaN if the policy predicts none.
     think: Think
     greedy: bool = False  # whether to take the most likely action instead of sampling
     # Function that returns the recurrent state of the policy at the start of an episode.
     begin: Callable[[], Any] = tuple
-    # `Policy.decide`, which runs the search that chooses the actions; None: the network's outputs
-    # determine the distribution of the actions.
+    # `Policy.decide`, which chooses actions by a search. None: actions follow the distribution that
+    # the network's outputs determine.
     decide: Callable[..., tuple[Any, Array]] | None = None
 
     @property
@@ -76,7 +76,7 @@ RANDOM = Pilot("random", _indifferent)
 def of_policy(policy: Any, greedy: bool = False) -> Pilot:
     """Return a trained policy (of baselines/core/policy.py) as a `Pilot`.
 
-    `predict` returns the outputs of the policy's network, even if a search chooses the actions.
+    If a search chooses the policy's actions, `predict` still returns the network's outputs.
     """
     search = getattr(policy, "search", None)
     name = f"search ({search.simulations})" if search else "policy"

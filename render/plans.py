@@ -1,7 +1,7 @@
 """Shortest plans for viewers, from a solver in a background thread, so that no window waits.
 
-A question is a level or state to solve. While the solver works, only the newest question waits; it
-replaces an older waiting one. Answers are stored under the key of their question.
+A question is a level or state to solve. While the solver works, at most one question waits: a new
+question replaces the waiting one. Answers are stored under the key of their question.
 """
 
 import collections
@@ -55,7 +55,7 @@ class Answer(NamedTuple):
 def no_solver(env: Env, states: bool = False) -> str:
     """Return why the solver cannot find shortest plans in an environment; "" if it can.
 
-    states: whether plans must be found from any state, not only from the starts of levels.
+    states: True if plans are needed from any state; False if only from the starts of levels.
     """
     try:
         levels.check_solver(env, states)
@@ -69,7 +69,7 @@ def _sentence(error: Exception) -> str:
 
 
 def solved(env: Env, level: Any) -> Answer:
-    """Solve a level or a state; if that is impossible, the answer's `problem` is the reason."""
+    """Solve a level or a state. If the solver cannot do this, `problem` contains the reason."""
     if problem := no_solver(env):
         return Answer(problem=problem)
     try:
@@ -84,8 +84,7 @@ def solved(env: Env, level: Any) -> Answer:
 class Planner:
     """Solves levels in a background thread; `tick` fetches answers without waiting.
 
-    waits: whether `ask` itself solves the level before it returns; pictures written to files need
-        this.
+    waits: True if `ask` must solve the level before it returns, for pictures written to files.
     """
 
     def __init__(self, solve: Callable[[Env, Any], Answer] = solved, waits: bool = False) -> None:
@@ -93,7 +92,7 @@ class Planner:
         self._answers: collections.OrderedDict[Hashable, Answer] = collections.OrderedDict()
         self._wanted: tuple[Hashable, Env, Any] | None = None
         self._running: tuple[Hashable, Env] | None = None
-        # Environments that a search has finished for: their next search needs no compilation.
+        # Environments in which a search has finished. Searches in them need no more compilation.
         self._compiled: set[Env] = set()
         self._background: Background[Answer] = Background()
 
@@ -103,7 +102,7 @@ class Planner:
         return self._running is not None or self._wanted is not None
 
     def ask(self, key: Hashable, env: Env, level: Any) -> None:
-        """Request the answer for `level`, stored under `key`; discard the waiting request."""
+        """Request the solution of `level`, to be stored under `key`; replace a waiting request."""
         if key in self._answers or (self._running and self._running[0] == key):
             self._wanted = None
             return
@@ -123,7 +122,7 @@ class Planner:
         return self._answers.get(key)
 
     def status(self, key: Hashable) -> str:
-        """Return the answer for `key` in words, else what the solver does ("" if idle)."""
+        """Return the answer for `key` in words; if unknown, "solving", "compiling" or "" (idle)."""
         found = self._answers.get(key)
         if found is not None:
             return found.words

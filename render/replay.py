@@ -1,8 +1,8 @@
 """Writer of replays. A replay is one HTML file with a player, for any browser, even offline.
 
 Each frame is cut into square tiles. Equal tiles are stored once, as a sprite in an image (the
-atlas), and a frame is an array of sprite indices. Replays are therefore pixel-exact; an environment
-whose pictures do not consist of tiles only needs more sprites.
+atlas), and a frame is an array of sprite indices. The player shows every pixel exactly. Pictures of
+environments that do not draw tiles are cut in the same way, but yield more sprites.
 """
 
 import base64
@@ -29,7 +29,7 @@ from .session import NO_ACTION, Moment, Session, action_name, board_moment, boar
 ACROSS = 64  # number of sprites in a row of the atlas
 WIDTH = 560  # default length of the longer side of the picture of an environment, in pixels
 FRAMES = 1000  # default number of time steps in a replay
-# Text that the player shows as the end of an episode that the replay does not contain completely.
+# Text that the player shows at the end of an episode if the recording stopped before its end.
 NO_END = "cut here"
 
 
@@ -53,11 +53,11 @@ class ReplayWriter:
     def __init__(
         self, env: Env, count: int = 1, tile_size: int | None = None, params: Any = None
     ) -> None:
-        """Prepare drawing with tiles of `tile_size` pixels.
+        """Prepare drawing of `count` environments with tiles of `tile_size` pixels.
 
         The default is the largest tile size at which the picture of an environment is at most
-        `WIDTH` pixels wide and high, limited to 64 pixels (32 if the picture does not consist of
-        tiles). `count` is the number of environments.
+        `WIDTH` pixels wide and high. It is at most 64 pixels, or 32 if the picture does not consist
+        of tiles.
         """
         largest = 32 if drawing.has_picture(env) else 64
         tile_size = tile_size or drawing.fitting_tile_size(
@@ -144,10 +144,10 @@ class ReplayWriter:
         return len(shown["episodes"])
 
     def _action(self, moment: Moment, board: int) -> int:
-        """Return the latest action of board `board` as an index into the replay's action names.
+        """Return the latest action of environment `board`, as an index into the action names.
 
-        Returns `NO_ACTION` at the start of an episode. If actions are not discrete, an action's
-        name is appended at the action's first use.
+        Returns `NO_ACTION` at the start of an episode. If actions are not discrete, the list of
+        names grows: a name is appended when its action is first used.
         """
         number = int(moment.action[board])
         if number == NO_ACTION or not jax.tree.leaves(moment.taken):
@@ -254,10 +254,12 @@ def _number(value: float) -> float | None:
 def _packed(tiles: list[np.ndarray]) -> str:
     """Return frames of sprite indices, compressed and base64-encoded.
 
-    Stores differences between successive frames, so that unchanged tiles take almost no space.
+    Each frame is stored as its difference from the previous frame. Unchanged tiles are then zeros,
+    which take almost no space.
     """
     numbers = np.stack(tiles) if tiles else np.zeros((0, 0), np.uint32)
-    # Negative differences of uint32 wrap modulo 2**32; the player's sums wrap in the same way.
+    # Negative differences wrap modulo 2**32. The player also adds modulo 2**32, so its sums are
+    # the original indices.
     numbers[1:] -= numbers[:-1].copy()
     return base64.b64encode(zlib.compress(numbers.astype("<u4").tobytes(), 9)).decode("ascii")
 

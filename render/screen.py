@@ -31,9 +31,9 @@ LARGEST_TILE = 96  # largest side of a grid cell, in points
 SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)
 # Window size, in pixels, for which scale 1 is designed. Scale 2 needs twice the width and height.
 DESIGNED = (880, 620)
-# Rules by which `layout` prefers a large scale. A smaller scale must enlarge the boards by a factor
-# of more than GROWTH. If the boards already have LEAST_BOARD times the shorter side of the window,
-# scales below SHRINK times the largest scale are not tried.
+# `layout` tries scales from large to small. It accepts a smaller scale only if this enlarges the
+# boards by a factor of more than GROWTH. Once the boards' shorter side is LEAST_BOARD times the
+# window's shorter side, it tries no scale below SHRINK times the largest scale.
 SHRINK, GROWTH = 0.8, 1.2
 LEAST_BOARD = 0.4
 MIN_SIZE = (560, 420)  # smallest width and height of a window, in pixels
@@ -129,10 +129,10 @@ def natural_size(controller: Controller, tile_size: int | None = None) -> tuple[
 def layout(controller: Controller, size: tuple[int, int], ratio: float = 1.0) -> Layout:
     """Return the layout of a window of `size`, with boards as large as possible.
 
-    ratio: pixels per unit of length on the desktop; text is larger in proportion.
+    The panel is to the right of the boards, in one or more columns, or below the boards. Text and
+    panel are drawn smaller if the panel would not fit, or if the boards would be tiny.
 
-    The panel is to the right of the boards, in one or more columns, or below the boards. The scale,
-    and so the text, is made smaller if the panel does not fit or the boards would be tiny.
+    ratio: pixels per unit of length on the desktop. The size of text is proportional to it.
     """
     largest = min(length / designed for length, designed in zip(size, DESIGNED, strict=True))
     scales = [ratio * scale for scale in SCALES if scale <= max(1.0, largest / ratio)]
@@ -176,7 +176,7 @@ def _fits(blocks: Sequence[float], room: float, columns: int) -> bool:
 def _rooms(blocks: Sequence[float]) -> list[float]:
     """Return the possible heights of a column of the panel, in ascending order.
 
-    A column contains consecutive blocks, so each height is the sum of the heights of such blocks.
+    Each possible height is the sum of the heights of some consecutive blocks.
     """
     sums = {sum(blocks[i:j]) for i in range(len(blocks)) for j in range(i + 1, len(blocks) + 1)}
     return sorted(sums)
@@ -193,7 +193,7 @@ def _below(size: tuple[int, int], scale: float, tall: float) -> tuple[pygame.Rec
     """Return the rectangles of the boards and of a panel of height `tall` (points) below them."""
     width, height = size
     high = height - round(BAR_HEIGHT * scale)
-    # Round up: an area that is a fraction of a pixel too low would not fit the panel's last block.
+    # Round up, so that the panel is not a fraction of a pixel too low for its last block.
     low = math.ceil(tall * scale)
     return pygame.Rect(0, 0, width, high - low), pygame.Rect(0, high - low, width, low)
 
@@ -239,8 +239,8 @@ def _placed(
 def _shape(controller: Controller) -> tuple[int, int]:
     """Return the number of rows and of columns of tiles in the picture of an environment.
 
-    The bottom rows of some pictures show facts, such as an inventory. If a single environment is
-    shown, these rows are not counted, because the panel shows the facts.
+    Rows at the bottom of the picture that show facts, such as an inventory, are not counted if a
+    single environment is shown: the panel then shows these facts.
     """
     rows, columns = drawing.board_shape(controller.session.env)
     return rows - (controller.session.env.status_rows if controller.zoomed else 0), columns

@@ -1,9 +1,10 @@
 """A session of play: a history of time steps that can be rewound and continued.
 
-A session runs one or more environments, called boards, and needs no display. The random key of a
-step depends only on the seed, the board and the step's index in the history. The random key of a
-level depends only on the seed, the board and the episode number. So the same commands give the same
-history, and a person who goes back and repeats the actions gets the same outcomes.
+A session runs one or more environments, called boards, and needs no display. Equal commands always
+give equal histories. In particular, a person who goes back and repeats the actions gets the same
+outcomes. For this, the random key of a step depends only on the seed, the board and the step's
+index in the history. The random key of a level depends only on the seed, the board and the episode
+number.
 """
 
 import functools
@@ -23,17 +24,17 @@ from jaxenvs.core.vector import over_rows
 
 from .pilots import RANDOM, Pilot
 
-# Commands to a board other than the actions 0, 1, ...: BY_PILOT takes the action of the policy, and
+# Commands to a board that are not indices of actions. BY_PILOT lets the policy choose the action;
 # NEW_LEVEL starts the next episode.
 BY_PILOT, NEW_LEVEL = -1, -2
-NO_ACTION = -1  # `Moment.action` at the first state of an episode: no action led there
-# `Moment.action` if the policy drew the action from a space that is not discrete; `Moment.taken` is
-# then the action.
+NO_ACTION = -1  # value of `Moment.action` at the first state of an episode
+# Value of `Moment.action` for an action of the policy that has no index, because the action space
+# is not discrete. `Moment.taken` contains the action.
 UNNAMED = -2
 SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # speeds that a person can choose, in steps per second
 END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
-# Limits of the history. It keeps at least MIN_MOMENTS time steps. Beyond MAX_MOMENTS time steps or
-# MAX_BYTES bytes, the oldest time steps are dropped.
+# Limits of the history. If it has more than MAX_MOMENTS time steps or MAX_BYTES bytes, its oldest
+# time steps are dropped, but MIN_MOMENTS time steps are always kept.
 MIN_MOMENTS, MAX_MOMENTS, MAX_BYTES = 100, 20_000, 64 * 2**20
 
 
@@ -48,8 +49,8 @@ class Moment(NamedTuple):
     # Index into `controls.actions` of the action that led to this state.
     # NO_ACTION at the first state of an episode.
     action: Int32[Array, "*boards"]
-    # The action that led to this state, as an element of the action space. If actions are discrete,
-    # () is stored, because `action` contains the action.
+    # The action that led to this state, as an element of the action space. () if actions are
+    # discrete, because `action` then contains the action.
     taken: Any
     reward: Float32[Array, "*boards"]  # reward of the action that led to this state
     terminated: Bool[Array, "*boards"]
@@ -72,10 +73,10 @@ class Moment(NamedTuple):
 
 
 class Session:
-    """A history of time steps (`Moment`); `cursor` is the index of the displayed time step, `now`.
+    """One or more environments (boards), shown side by side, and the history of their time steps.
 
-    A session has one or more boards, which are environments shown side by side. All boards share
-    the history: an action on one board steps every board.
+    Every entry of the history is a time step of all boards: an action on one board steps all of
+    them. `cursor` is the index of the displayed time step, `now`.
     """
 
     def __init__(
@@ -141,10 +142,10 @@ class Session:
         self._waited = 0.0
 
     def forward(self) -> bool:
-        """Show the next time step of the history; at the newest one, let the policy act first.
+        """Show the next time step; at the end of the history, let the policy act to create it.
 
-        Returns False at the newest time step if a person chooses the actions, because the policy
-        does not act then.
+        If a person chooses the actions, the policy does not act: at the end of the history, nothing
+        happens and False is returned.
         """
         if not self.at_end:
             self.cursor += 1
@@ -164,7 +165,7 @@ class Session:
             self._waited -= self.delay
             self.forward()
             moved = True
-            if self._waited > 1.0:  # a slow machine: skip the missed steps
+            if self._waited > 1.0:  # more than a second late: skip the missed steps
                 self._waited = 0.0
         return moved
 
@@ -191,16 +192,16 @@ class Session:
         return True
 
     def new_level(self, board: int | None = None) -> None:
-        """Start the next episode in environment `board`; None starts it in all environments.
+        """Start the next episode in all environments, or only in environment `board`.
 
-        If `board` is not None, the policy acts in the other environments.
+        In the second case, the policy acts in the other environments.
         """
         commands = np.full(self.boards, NEW_LEVEL if board is None else BY_PILOT, np.int32)
         commands[0 if board is None else board] = NEW_LEVEL
         self._append(commands)
 
     def toggle_pause(self) -> None:
-        """Pause or continue automatic play; after actions of a person, let the policy act again."""
+        """Pause or continue automatic play; continue it if a person has chosen the actions."""
         self.paused = False if self.human else not self.paused
         self.human = False
         self._waited = 0.0
@@ -232,7 +233,7 @@ class Session:
             self.cursor -= surplus
 
     def _after(self, commands: np.ndarray) -> Moment:
-        """Return the time step that follows `now` if each environment carries out its command."""
+        """Return the time step that follows `now`, given one command for each environment."""
         now, clock = self.now, np.int32(self.dropped + self.cursor)
         after = _to_host(self._advance(self._keys, now, clock, commands))
         again = now.over | (commands == NEW_LEVEL)
@@ -248,7 +249,7 @@ class Session:
 
 
 def _capacity(moment: Moment, history_bytes: int) -> int:
-    """Return the capacity of the history in time steps, if all are as large as `moment`."""
+    """Return the maximum number of time steps in the history, if each is as large as `moment`."""
     size = sum(leaf.nbytes + 128 for leaf in jax.tree.leaves(moment))
     return int(max(MIN_MOMENTS, min(MAX_MOMENTS, history_bytes // size)))
 
@@ -259,7 +260,7 @@ def board_moment(moment: Moment, board: int) -> Moment:
 
 
 def taken(moment: Moment) -> Any:
-    """Return the action that led to a time step of a single environment, for use in `env.step`.
+    """Return the action that led to a time step of a single environment, as `env.step` takes it.
 
     Returns `NO_ACTION` at the start of an episode.
     """
@@ -298,8 +299,8 @@ def _compiled(
 ) -> tuple[Callable[..., Moment], Callable[..., Moment]]:
     """Return two compiled functions: `first` resets all environments, `advance` steps them.
 
-    `first` takes (keys, episode numbers, level). `advance` takes (keys, previous time step, its
-    index in the history, commands). Each returns a time step of all environments.
+    `first` takes (keys, episode numbers, level). `advance` takes (keys, time step, index of this
+    time step in the history, commands). Each returns a time step of all environments.
     """
     params = env.default_params
 
@@ -360,9 +361,9 @@ def _compiled(
 
 
 def _commanded(env: Env, drawn: Any, command: Array) -> tuple[Int32[Array, ""], Any]:
-    """Return (index of the action to take, the action); the action is () if actions are discrete.
+    """Return the action to take, as values of `Moment.action` and `Moment.taken`.
 
-    command: index of the action, or `BY_PILOT` to take `drawn`, which the policy has drawn.
+    command: index of the action, or `BY_PILOT` to take `drawn`, the action of the policy.
     """
     by_pilot = command == BY_PILOT
     if isinstance(env.action_space, Discrete):

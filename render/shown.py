@@ -13,7 +13,7 @@ import pygame
 LEFT_BUTTON, MIDDLE_BUTTON, RIGHT_BUTTON = 1, 2, 3  # numbers of the mouse's buttons
 PRESS = "press"  # name of the command that presses a key
 CTRL = "ctrl "  # prefix of the names of keys that are pressed together with Ctrl
-QUIT = "quit"  # name of the key that asks to close an editor with unsaved changes
+QUIT = "quit"  # name of the key that stands for closing the window of an editor
 Size = tuple[int, int]  # (width, height), or a position (x, y), in pixels
 
 
@@ -90,8 +90,8 @@ class Shown(ABC):
     def about(self) -> dict[str, Any]:
         """Return facts for a page: title, position in words, notice, keys, name of a saved file.
 
-        An editor adds two facts: `typing` is the text typed so far, or False if no text is asked
-        for; `edits` is True if all mouse buttons are used.
+        An editor adds two facts. `typing`: the text typed so far; False if no text is requested.
+        `edits`: True if the right and middle mouse buttons have a function, too.
         """
 
     @abstractmethod
@@ -118,7 +118,7 @@ class Shown(ABC):
 
 
 class Pointer:
-    """State of the mouse or finger of one window or page, which passes its events to a viewer."""
+    """State of the mouse or finger on a window or page; passes its events on to a viewer."""
 
     def __init__(self) -> None:
         self.scrubbing = False  # whether the history bar is being dragged

@@ -67,7 +67,7 @@ class Plan(Pilot):
     def choose(
         self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
     ) -> tuple[Any, Int32[Array, ""]]:
-        """Return `memory` and action `state.time` of the plan; after its end, its last action."""
+        """Return `memory` and action `state.time` of the plan, or its last action after its end."""
         at = jnp.minimum(state.time, len(self.actions) - 1)
         return memory, jnp.asarray(np.array(self.actions, np.int32))[at]
 
@@ -225,7 +225,7 @@ def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
 
 
 def _played(puzzle: Puzzle, level: PuzzleLevel, result: search.Result) -> tuple[bool, Any]:
-    """Play the plan that was found in a learned model of the puzzle in the puzzle itself.
+    """Play a plan in the real puzzle, after a search in a learned model has found the plan.
 
     Returns whether the plan solves the puzzle, and the final board.
     """
@@ -296,9 +296,9 @@ def _search(
 
 
 def _seen(planner: Any, level: PuzzleLevel, options: argparse.Namespace) -> PuzzleLevel:
-    """Return a level as a level of the domain that the planner searches.
+    """Convert a level of the puzzle to a level of the domain in which the planner searches.
 
-    The domain is the puzzle itself or a learned model of the puzzle, depending on the planner.
+    This domain is either the puzzle itself or a learned model of the puzzle.
     """
     one = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], level)
     seen = planner.levels(one, jax.random.key(options.seed or 0))

@@ -55,7 +55,7 @@ def play(session: Session, title: str) -> int:
 def lines() -> Iterator[str]:
     """Yield non-empty input lines, and echo them if the input is not a terminal.
 
-    `sys.stdin` is None in a process without standard input.
+    Yields nothing in a process without standard input, where `sys.stdin` is None.
     """
     while sys.stdin is not None:
         print(f"\n{PROMPT}", end="", flush=True)
@@ -102,9 +102,9 @@ def scene(session: Session) -> str:
 
 
 def _effects(session: Session) -> list[str]:
-    """Return a line for each effect of the latest action, such as a rule that has fired.
+    """Return a line for each fact that the latest action affected, such as a rule that has fired.
 
-    Only effects that the description of the state mentions are included.
+    Facts that do not appear in the description of the state are omitted.
     """
     known, facts = session.env.describe(session.state()), session.env.facts(session.state())
     values = (facts[i].value for i in session.effects().facts)
@@ -137,9 +137,9 @@ def chosen(
 ) -> Choice:
     """Parse a line as an action or a command.
 
-    Tries an action's name, a command, an action's index, and the start of an action's name, in this
-    order. `names` are the names of the actions, `other_names` alternative names, and `allowed` the
-    indices of the legal actions.
+    The first interpretation that fits counts: an action's name, a command, an action's index, or
+    the start of an action's name. `names` are the names of the actions, `other_names` alternative
+    names, and `allowed` the indices of the legal actions.
     """
     word = " ".join(line.lower().split())
     if word in COMMANDS and not (named(line, names) or named(line, other_names)):

@@ -13,7 +13,7 @@ from .session import NO_ACTION, Session, board_moment, board_state, taken
 
 # Maximum duration, in seconds, of the animation of an action; fast automatic play shortens it.
 SECONDS = 0.24
-# Fractions of an action that are completed in the in-between pictures of files.
+# An animation file shows one in-between picture at each of these fractions of an action.
 FRACTIONS = (0.25, 0.5, 0.75)
 
 

@@ -19,9 +19,9 @@ from .controls import Controller
 from .outputs import boards_picture, turning_pictures
 from .shown import CTRL, LEFT_BUTTON, PRESS, Pointer, Shown, Size
 
-# Maximum number of time steps in the GIF that key G saves; it ends with the displayed time step.
+# The GIF that key G saves shows up to this number of time steps, ending with the displayed one.
 SAVED_MOMENTS = 500
-# Width and height, in pixels, by which the clickable area is larger than the history bar.
+# Pixels that are added to the width and to the height of the history bar for its clickable area.
 NEAR_BAR = (20, 30)
 # Names of the viewer's commands in a journal, in addition to `PRESS`.
 PLACE, SCRUB, ZOOM, FORWARD = "place", "scrub", "zoom", "forward"

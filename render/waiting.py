@@ -51,8 +51,8 @@ def _draw_spinner(canvas: Canvas, middle: tuple[float, float], radius: float) ->
 def icon() -> pygame.Surface:
     """Return the icon of the window: the agent of a grid world in front of a goal."""
     big = pygame.Surface((4 * ICON, 4 * ICON), pygame.SRCALPHA)
-    # The icon is drawn at four times its size, and then scaled down. A unit is an eighth of the
-    # large icon's side.
+    # Draw the icon at four times its size, and then scale it down. The unit of length, in pixels,
+    # is an eighth of the large icon's side.
     unit = ICON // 2
     pygame.draw.rect(big, INK, big.get_rect(), border_radius=unit)
     for row in range(3):

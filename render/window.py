@@ -25,8 +25,8 @@ FRAMES_PER_SECOND = 60
 REPEAT_AFTER, REPEAT_EVERY = 300, 70  # delay and interval of repeats of a held key, in ms
 SAVING_TAKES = 60.0  # maximum time that `close` waits for a file being written, in seconds
 LONG = 0.15  # duration of a job, in seconds, after which the busy screen is shown
-# Maximum time, in seconds, to wait for a job before events are handled again. PATIENCE applies
-# before the busy screen is shown, SPINNING while it is shown.
+# While a job runs, events are handled at least once per interval of this length, in seconds:
+# PATIENCE before the busy screen appears, and SPINNING while it is shown.
 PATIENCE, SPINNING = 0.05, 1 / 15
 MAX_QUEUED = 100  # maximum number of events queued while a job runs
 NO_DISPLAY = (
@@ -68,7 +68,7 @@ class Window:
         pygame.display.set_caption(f"jaxenvs - {title}")
         pygame.key.set_repeat(REPEAT_AFTER, REPEAT_EVERY)
         self.open = True
-        # Controller of the session. None until `prepare` has returned, and if it returned a viewer.
+        # Controller that `prepare` has returned. None before that, or if it returned a viewer.
         self.controller: Controller | None = None
         self.picture: pygame.Surface | None = None  # the latest picture of the session
         self._pointer = Pointer()
@@ -76,8 +76,8 @@ class Window:
         self._viewer: Shown | None = None
         self._tile_size = tile_size
         self._queued: list[Callable[[Shown], None]] = []  # commands that still have to run
-        # Real time, in seconds, since the current background job began; the next job lets this time
-        # pass in the session.
+        # Real time, in seconds, since the current background job began. The next job advances the
+        # session by this time.
         self._elapsed = 0.0
         self._stale = False  # whether the window was resized since the last picture
         self._is_warm = self._shows_busy = self._is_leaving = False
@@ -189,10 +189,9 @@ class Window:
         self._queue(self._pointer.release)
 
     def _quit(self, event: pygame.event.Event) -> None:
-        """Close the window; if the editor has unsaved changes, ask first.
+        """Close the window, but ask first if the editor has unsaved changes.
 
-        If a long job delays the question, closing the window a second time closes it without
-        asking.
+        A second call closes the window without asking if a long job still delays the question.
         """
         if self._is_leaving or self._viewer is None or not self._viewer.is_changed:
             self.open = False
@@ -205,7 +204,7 @@ class Window:
         viewer.run(PRESS, QUIT)
 
     def _resized(self, event: pygame.event.Event) -> None:
-        """Request a picture of the new size; pygame has already resized the display surface."""
+        """Adopt the display surface that pygame has resized, and request a picture of its size."""
         self.display = pygame.display.get_surface() or self.display
         self._stale = True
 

@@ -21,7 +21,7 @@ from .memory import check_memory
 from .result import Result
 
 TERMINATES = ("first", "optimal")
-# Limits of weights and bucket widths.
+# Limits of the arguments `weight` (at most MOST) and `bucket_width` (LEAST to MOST).
 # Beyond them, float32 priorities could become infinite, and bucket widths could become 0.
 MOST, LEAST = 1e30, 1e-30
 
@@ -112,8 +112,8 @@ def qstar(
 class _Costs(NamedTuple):
     """Default `q` of Q*: for each action, its cost plus the heuristic of the next board.
 
-    A `NamedTuple`, so that instances with equal domains are equal, and `jit` reuses the compiled
-    search.
+    As a `NamedTuple`, instances with equal domains are equal. This lets `jit`, for which `q` is a
+    static argument, reuse the compiled search.
     """
 
     domain: Any

@@ -20,7 +20,7 @@ from .store import hash_of
 
 
 class _Beam(NamedTuple):
-    """State of the search of one level: the boards of the beam, and the path to each board."""
+    """State of the search of a single level: the boards of the beam, and the path to each board."""
 
     board: Any  # boards of the beam; each array has a leading axis of length `width`
     cost: Float32[Array, " width"]
@@ -86,8 +86,8 @@ def _search_one(
         start,
     )
     solved = end.goal >= 0
-    # Index of the board to return. Without a goal, it is board 0 of the last beam, which has the
-    # lowest cost + heuristic.
+    # Index of the board to return: the goal's, or else 0, because board 0 has the lowest cost +
+    # heuristic in the beam.
     place = jnp.maximum(end.goal, 0)
     result = Result(
         solved=solved,
@@ -126,7 +126,7 @@ def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
     least, order = jax.lax.top_k(-score, keep)
     order = jnp.pad(order, (0, width - keep))
     alive = jnp.pad(jnp.isfinite(least), (0, width - keep))
-    # A goal ends the search. The cheapest goal is put first in the beam, where it is found.
+    # If a goal was reached, put the cheapest goal first in the beam; the search then ends.
     least_cost = jnp.where(goal, cost, jnp.inf).min()
     first = jnp.argmax(goal & (cost == least_cost)).astype(jnp.int32)
     order = order.at[0].set(jnp.where(goal.any(), first, order[0]))
@@ -147,13 +147,13 @@ def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
 def _repeated(key: Array, cost: Array, valid: Array) -> Bool[Array, " lanes"]:
     """Return a mask of the duplicates among the candidates for the next beam.
 
-    Of the candidates with one board, all but the cheapest are duplicates; of equally cheap
-    candidates, all but the first.
+    Of several valid candidates with equal boards, all but the cheapest are duplicates. If several
+    are cheapest, only the first of them is not a duplicate.
     """
     lanes = key.shape[0]
     lane = jnp.arange(lanes, dtype=jnp.int32)
-    # Sort equal boards next to each other, the cheapest first; invalid candidates come last. Boards
-    # are compared by two different hashes instead of all their words.
+    # Sort the candidates so that equal boards are next to each other, the cheapest first, and
+    # invalid candidates come last. The sort compares two hashes of each board, not all its words.
     second = hash_of(key[:, ::-1] ^ np.uint32(0x5BD1E995))
     dead = (~valid).astype(jnp.uint32)
     *_, order = jax.lax.sort((dead, hash_of(key), second, cost, lane), num_keys=5)
@@ -165,7 +165,7 @@ def _repeated(key: Array, cost: Array, valid: Array) -> Bool[Array, " lanes"]:
 def _path(end: _Beam, place: Int32[Array, ""]) -> Int32[Array, " steps"]:
     """Return the actions that lead to the board at index `place` of the last beam.
 
-    The path is found by following parents back from the last step.
+    The loop goes from the last step to the first, from each board to its parent.
     """
 
     def back(i: Array, walk: tuple[Array, Array]) -> tuple[Array, Array]:

@@ -1,8 +1,8 @@
 """Bidirectional A* that meets in the middle (MM; Holte et al. 2016).
 
-An open node has the priority max(cost + heuristic, 2 * cost). So neither search expands nodes that
-cost more than half of a cheapest path. With a weak heuristic, the two searches together expand far
-fewer boards than A* from one end.
+An open node has the priority max(cost + heuristic, 2 * cost). Because of the term 2 * cost, neither
+search expands nodes that cost more than half of a cheapest path. With a weak heuristic, the two
+searches together expand far fewer boards than A* from one end.
 """
 
 import functools
@@ -36,10 +36,10 @@ class Backward(NamedTuple):
 
     @property
     def inverse(self) -> np.ndarray | None:
-        """For each action, the index of the action that undoes it, as in the puzzle.
+        """The puzzle's `inverse`: for each action, the index of the action that undoes it.
 
-        The backward search can use the same array: if the puzzle's actions have inverses,
-        predecessor i of a board is the result of the inverse of action i.
+        This array is also valid for the backward search, in which action i leads to predecessor i:
+        if actions have inverses, predecessor i results from the inverse of the puzzle's action i.
         """
         return self.puzzle.inverse
 
@@ -62,10 +62,10 @@ class Backward(NamedTuple):
 
 
 class _Meeting(NamedTuple):
-    """The cheapest meeting of the two searches in each level: a board that both have stored.
+    """The cheapest meeting in each level. A meeting is a board that both searches have stored.
 
-    `forward` and `backward` are the rows of the board's nodes in the stores of the two searches; -1
-    before the searches meet.
+    `cost` is the cost of the path through the board; infinite before the searches meet. `forward`
+    and `backward` are the rows of the board's nodes in the two stores; -1 before the searches meet.
     """
 
     cost: Float32[Array, " levels"]
@@ -194,17 +194,16 @@ class _Both:
             first = ends.backward.store.used
             return self._met(ends._replace(backward=self.back.iterate(ends.backward)), first, False)
 
-        # Run one of the two functions by loops of 0 or 1 iterations: `lax.cond` would copy both
-        # stores.
+        # Run either `ahead` or `behind`, each in a loop of 0 or 1 iterations. `lax.cond` would copy
+        # both stores.
         trips = turn.astype(jnp.int32)
         return jax.lax.fori_loop(0, 1 - trips, behind, jax.lax.fori_loop(0, trips, ahead, ends))
 
     def _met(self, ends: _Ends, first: Array, ahead: bool) -> _Ends:
-        """Look up the boards that one search has just added in the store of the other search.
+        """Record the cheapest meeting of each level after one search has added boards to its store.
 
-        Each board that is found is a meeting of the two searches; the cheapest meeting of each
-        level is recorded. The added boards are in the rows of the store from `first` on. `ahead` is
-        True if the forward search added them.
+        A meeting is an added board that the other search has stored, too. The added boards are in
+        the rows from `first` on. `ahead` is True if the forward search added them.
         """
         engine = self.forward if ahead else self.back
         here, there = (ends.forward, ends.backward) if ahead else (ends.backward, ends.forward)
@@ -230,16 +229,16 @@ class _Both:
         Both searches get the same bounds and the same mask of finished levels.
         """
         forward, back, cost = ends.forward, ends.backward, ends.meeting.cost
-        # A solution that is cheaper than the meeting has an open node in one of the searches, and
-        # the priority of this node is at most the cost of the solution. So the smaller bound of the
-        # two searches is a lower bound on the cost of a solution.
+        # The smaller bound of the two searches is a lower bound on the cost of every solution that
+        # is cheaper than the meeting: such a solution has an open node in one of the searches, and
+        # the priority of this node is at most the cost of the solution.
         lower = jnp.minimum(
             self.forward.least_cost(open_list.edge(forward.todo)),
             self.back.least_cost(open_list.edge(back.todo)),
         )
         lower = jnp.minimum(jnp.maximum(forward.lower, lower), cost)
-        # Nodes are skipped only after the searches have met. Before that, a search with an empty
-        # open list has expanded every board that it can reach, so no solution exists.
+        # If one open list is empty before the searches meet, no solution exists: this search has
+        # expanded every board that it can reach. (Nodes are skipped only after a meeting.)
         empty = (open_list.length(forward.todo) == 0) | (open_list.length(back.todo) == 0)
         lower = jnp.where(empty & ~jnp.isfinite(cost), jnp.inf, lower)
         lower = jnp.where(forward.done, forward.lower, lower)
@@ -256,9 +255,9 @@ class _Both:
         solved = meeting.forward >= 0
         forward, back = ends.forward, ends.backward
         known = jnp.bool_(self.settings.admissible)
-        # Whether an empty open list proves that a level is unsolvable. The backward search's empty
-        # list always does. The forward search's does not if a board was discarded because an
-        # inadmissible heuristic was infinite.
+        # Whether an empty open list proves that a level is unsolvable. An empty list of the
+        # backward search always proves it. An empty list of the forward search proves it unless a
+        # board was discarded because an inadmissible heuristic was infinite.
         sound = ~forward.lost | (open_list.length(back.todo) == 0)
         row = jnp.where(solved, meeting.forward, forward.nearest_row)
         nodes = forward.store.nodes
@@ -316,8 +315,9 @@ def _better(
 ) -> _Meeting:
     """Return `meeting`, updated in the levels in which a new meeting is cheaper.
 
-    `pair` are the rows of the forward and the backward nodes of the new meetings, and `cost` is the
-    sum of the costs of both nodes. Of equally cheap new meetings in a level, the first is recorded.
+    Entry i of the arrays describes new meeting i: `pair` contains the rows of its forward and its
+    backward node, and `cost` is the sum of both nodes' costs. Of equally cheap new meetings in a
+    level, the first is recorded.
     """
     level = jnp.where(valid, level, 0)
     cost = jnp.where(valid, cost, jnp.inf)

@@ -35,12 +35,12 @@ class Domain:
     num_words: int
     heuristic: Callable[[Any, Any], Float32[Array, ""]] = _zero
     unit_cost: bool = False  # whether every action costs 1; the search can then omit a sort
-    # Function that Q* uses: (instance, board, action) -> `Move` of the action. None: the action's
-    # move is selected from the result of `neighbours`.
+    # Function (instance, board, action) -> `Move` of the action, which Q* uses. None: Q* selects
+    # the action's move from the result of `neighbours`.
     apply: Callable[[Any, Any, Any], Move] | None = None
     # Function (instance, board) -> bool (actions,): mask of the actions that Q* adds to the open
-    # list. Actions in the mask may be invalid. None: the mask is `valid` of `neighbours`, which can
-    # be slower to compute.
+    # list. The mask may include invalid actions. None: Q* uses the mask `valid` of `neighbours`,
+    # which can be slower to compute.
     possible: Callable[[Any, Any], Bool[Array, " actions"]] | None = None
 
     @property

@@ -12,8 +12,8 @@ from .open_list import OpenList
 from .result import Result
 from .store import Nodes, Store
 
-# Default smallest bucket width of the open list, as a fraction of the cheapest action's cost times
-# max(1, weight). If `Engine.coarse` is True, the width is 1 instead.
+# The default for the smallest bucket width of the open list is FINE * max(1, weight) * (cost of the
+# cheapest action). If `Engine.coarse` is True, the default is 1.
 FINE = 0.25
 
 
@@ -46,8 +46,8 @@ class Search(NamedTuple):
     nearest: Float32[Array, " levels"]  # lowest heuristic of any stored board
     nearest_row: Int32[Array, " levels"]  # row in the store of the board with the lowest heuristic
     done: Bool[Array, " levels"]
-    # Lower bound on the optimal cost. It is not raised once a level is done: the level's open
-    # entries are then skipped, and prove nothing.
+    # Lower bound on the optimal cost. It stays constant once a level is done, because the level's
+    # open entries are then skipped instead of expanded.
     lower: Float32[Array, " levels"]
     # Whether a board was discarded because an inadmissible heuristic was infinite.
     lost: Bool[Array, " levels"]
@@ -68,8 +68,8 @@ def keys_of(
 ) -> UInt32[Array, "lanes words"]:
     """Pack boards into keys of the hash table.
 
-    If `many` is True (the search has several levels), each key begins with a word for the index of
-    its level.
+    If `many` is True, the search has several levels. The first word of each key is then the index
+    of the level.
     """
     keys = jax.vmap(domain.pack)(boards)
     if not many:
@@ -81,8 +81,8 @@ def keys_of(
 class Engine:
     """Search algorithm: functions that start a search, run one iteration, and read the result.
 
-    An engine is created inside `jit`: the levels to solve are traced arrays, which its loops
-    capture.
+    An engine exists only while `jit` traces a search, because it contains traced arrays (the levels
+    to solve).
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Engine:
         self.lanes = max(settings.batch_size, self.count)
         self.bound = bound
         self.coarse = coarse
-        # Factor by which a heuristic weight above 1 increases differences in priority.
+        # Factor by which a heuristic weight above 1 increases the differences between priorities.
         self.steeper = max(1.0, settings.weight)
 
     def result(self) -> Result:
@@ -174,8 +174,8 @@ class Engine:
         scores = jnp.where(jnp.isfinite(scores), scores, 0.0)
         if self.settings.weight <= 1:
             return finest, scores.min(), finest
-        # With a weight above 1, priorities fall from the start boards' priorities towards the cost
-        # of a goal, so the initial ranges go down to 0.
+        # With a weight above 1, priorities fall during the search, from those of the start boards
+        # to the cost of a goal. The lower half of the initial ranges therefore extends to 0.
         half = open_list.BUCKETS // 2
         return finest, scores.max(), jnp.maximum(finest, scores.max() / np.float32(half - 1))
 
@@ -186,8 +186,8 @@ class Engine:
     def iterate(self, search: Search) -> Search:
         """Pop a batch of entries from the open list, expand them, and push the new boards.
 
-        While entries of the open list move to buckets with new ranges of priorities, the popped
-        entries are not expanded, but pushed again, into the buckets with the new ranges.
+        After the open list has changed the ranges of its buckets, the popped entries are at first
+        pushed again, into buckets with the new ranges, instead of being expanded.
         """
         moves = open_list.is_moving(search.todo)
         todo, entry, least, valid = open_list.pop(search.todo, self.lanes)
@@ -197,8 +197,8 @@ class Engine:
         level = self.level_of(search.store.nodes.key[row])
         best = search.cost[level]
         valid &= (search.store.stale[row] == 0) & ~search.done[level]
-        # An entry that costs at least as much as the best goal cannot lead to a cheaper one,
-        # because no action has a negative cost.
+        # Skip entries that cost at least as much as the best goal. They cannot lead to a cheaper
+        # goal, because no action has a negative cost.
         valid &= (search.store.nodes.cost[row] < best) & (self._promise(least) < best)
         again = valid & moves
         valid &= ~moves
@@ -212,10 +212,9 @@ class Engine:
     def _children(
         self, search: Search, row: Array, entry: Array, level: Array, valid: Array
     ) -> tuple[Nodes, Array, Array]:
-        """Return the children of the entries in order of descending cost, a mask and a width.
+        """Return (children of the entries, mask of valid children, new value of `Search.finest`).
 
-        The mask is True for valid children. The width is the updated smallest bucket width,
-        `Search.finest`.
+        The children are in order of descending cost. `Search.finest` is the smallest bucket width.
         """
         domain, actions = self.domain, self.domain.num_actions
         nodes = search.store.nodes
@@ -276,8 +275,7 @@ class Engine:
     def _insert(self, search: Search, children: Nodes, valid: Array) -> Search:
         """Insert the valid children into the store, in chunks of `lanes` valid children.
 
-        The number of insertions therefore depends on the number of valid children, not of all
-        children.
+        Invalid children are left out of the chunks, which reduces the number of chunks.
         """
         total = valid.shape[0]
         rank = jnp.cumsum(valid, dtype=jnp.int32) - 1
@@ -302,9 +300,9 @@ class Engine:
 
         Computes their heuristics, records goals, and pushes the other nodes to the open list.
 
-        moved: (entries, mask, flag). If the flag is True, the open list has new ranges of
-            priorities, and there are no new nodes: the popped `entries` for which the mask is True
-            are pushed again.
+        moved: (popped entries, mask, flag). If the flag is True, there are no new nodes. Instead,
+            the entries for which the mask is True are pushed again, because the ranges of the open
+            list have changed.
         """
         lane = jnp.arange(self.lanes, dtype=jnp.int32)
         actions = self.domain.num_actions if self.settings.by_action else 1
@@ -343,8 +341,7 @@ class Engine:
         score = cost + self.settings.weight * bounds.T
         if self.settings.to_middle:
             score = jnp.maximum(score, 2 * cost)
-        # If the sum overflows although both terms are finite, clip it: `push` skips infinite
-        # priorities.
+        # Clip a sum of finite terms that overflows: `push` would skip an infinite priority.
         finite = jnp.isfinite(cost) & jnp.isfinite(bounds.T)
         score = jnp.where(finite, jnp.minimum(score, open_list.MOST), score)
         entry = row
@@ -374,8 +371,8 @@ class Engine:
         edge, cost = open_list.edge(search.todo), search.cost
         done = search.done
         if self.settings.terminate == "first":
-            # Entries with a priority above the best goal's cost are skipped, so they prove no bound
-            # above this cost.
+            # The bound must not exceed the best goal's cost, because entries with a higher priority
+            # are skipped instead of expanded.
             lower = self.least_cost(jnp.minimum(edge, cost))
             done |= (search.goal >= 0) & (cost <= edge)
         else:
@@ -390,11 +387,10 @@ class Engine:
         return bound.min() if self.settings.by_action else bound
 
     def _promise(self, priority: Array) -> Array:
-        """Return, for the priority of each entry, a value to compare with the best goal's cost.
+        """Return a value per entry; entries whose value reaches the best goal's cost are skipped.
 
-        An entry is expanded only if its value is below the cost of the best goal found so far. With
-        `terminate="first"`, the value is the priority itself; otherwise it is the lower bound on
-        the cost of solutions through the entry.
+        With `terminate="first"`, the value is the entry's priority. Otherwise, it is the lower
+        bound on the cost of solutions through the entry.
         """
         if self.settings.terminate == "first" and not self.settings.to_middle:
             return priority
@@ -407,8 +403,8 @@ class Engine:
         """
         if not self.settings.admissible:
             return jnp.where(priority == jnp.inf, jnp.inf, -jnp.inf)
-        # A priority is at most max(1, weight) times the cost of a solution. The factor is slightly
-        # below 1 / weight, because the product may be rounded up.
+        # The priority of an entry is at most max(1, weight) times the cost of a solution through
+        # it. The factor is slightly less than 1 / weight, because the product may be rounded up.
         weight = self.settings.weight
         return priority * np.float32(1.0 if weight <= 1 else (1 - 2.0**-22) / weight)
 
@@ -426,11 +422,11 @@ class Engine:
 def _best(
     least: Array, least_row: Array, value: Array, row: Array, level: Array, valid: Array
 ) -> tuple[Array, Array]:
-    """Update the lowest value of each level, and the row of the node that has this value.
+    """Return the lowest value of each level, and the row of the node that has this value.
 
-    `least` and `least_row` are the lowest values so far and their rows. `value`, `row` and `level`
-    describe new nodes; nodes outside the mask `valid` are ignored. Returns the updated values and
-    rows. Of several new nodes with the lowest value, the lowest row is returned.
+    `least` and `least_row` are the lowest values and their rows before this call. `value`, `row`,
+    `level` and `valid` describe new nodes; nodes for which `valid` is False are ignored. Of several
+    new nodes with the lowest value, the first row counts.
     """
     value = jnp.where(valid, value, jnp.inf)
     new = least.at[level].min(value)

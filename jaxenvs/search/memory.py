@@ -8,7 +8,7 @@ from .engine import Settings
 
 
 def bytes_per_node(key_words: int, entries: int = 1) -> int:
-    """Return how many bytes a search stores per node, including its key and its open list entries.
+    """Return the memory that a search needs per node, in bytes, with its key and open list entries.
 
     `key_words` is the number of uint32 words of a key, and `entries` is the number of open list
     entries per node.

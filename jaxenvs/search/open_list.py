@@ -1,13 +1,13 @@
 """Open list: a priority queue from which any number of entries can be popped at once.
 
-It needs neither a heap nor a sort over all entries. Each bucket contains the entries in one range
-of priorities. A bucket is a stack of pages, with the newest entries on top; all pages come from one
-pool. The ranges have the same width and lie around the lowest open priority (the front of the
-search).
+It needs neither a heap nor a sort over all entries. Entries are kept in buckets. Each bucket
+contains the entries in one range of priorities, and all ranges have the same width. A bucket is a
+stack of pages, with the newest entries on top; all pages come from one pool.
 
-The ranges must change if the front leaves them, or if one bucket contains most of the entries and
-could be narrower. All entries then move to a second set of buckets, which has the new ranges: until
-the old set is empty, `pop` returns its entries, and the caller must push them again.
+The ranges lie around the lowest open priority (the front of the search). They change if the front
+leaves them, or if one bucket contains most of the entries and could be narrower. All entries must
+then move to a second set of buckets, which has the new ranges: until the old set is empty, `pop`
+returns the entries of the old set, and the caller pushes them again.
 """
 
 from typing import NamedTuple
@@ -23,24 +23,23 @@ SMALL = 1 << 14
 LARGE_PAGE = 4096  # number of entries per page, for lists of LARGE entries or more
 LARGE = 1 << 24
 MOST = np.finfo(np.float32).max
-# Smallest width of a bucket's range of priorities. Smaller numbers are subnormal, and XLA may treat
-# them as 0.
+# Smallest width of a bucket's range of priorities. XLA may round smaller (subnormal) numbers to 0.
 LEAST = np.finfo(np.float32).tiny
 # Initial width of the buckets' ranges of priorities if the cost of no action is known.
 UNKNOWN = np.float32(1e30)
-# Largest factor by which the buckets' ranges of priorities become wider or narrower in one change.
+# Largest factor by which a change makes the ranges wider or narrower, if an action's cost is known.
 GROWTH = 16.0
-# A bucket is crowded if it has more entries than CROWD iterations of the search expand.
+# A bucket is crowded if it has more than CROWD times as many entries as one iteration pops.
 CROWD = 4
 
 
 class OpenList(NamedTuple):
     """State of an open list.
 
-    Each bucket contains the entries in one range of priorities. There are two sets of buckets, and
-    new entries are pushed to the current set. If the search needs new ranges, the empty set gets
-    these ranges and becomes current, and all entries of the old set are moved to it. The entries of
-    a bucket are stored in pages, which are rows of the array `entries`.
+    Each bucket contains the entries in one range of priorities. The entries are stored in pages,
+    which are rows of the array `entries`. There are two sets of buckets: entries are pushed to the
+    current set, and the other set is usually empty. To change the ranges, the empty set gets the
+    new ranges and becomes the current set, and the search moves all entries to it.
     """
 
     entries: Int32[Array, "pages page"]
@@ -115,9 +114,9 @@ def push(
 def pop(todo: OpenList, count: int) -> tuple[OpenList, Array, Array, Bool[Array, " {count}"]]:
     """Remove up to `count` entries, starting with the bucket of the lowest priorities.
 
-    While entries move to buckets with new ranges (`is_moving`), only entries of the old set of
-    buckets are removed. Returns four values: the list; the entries; a lower bound on each entry's
-    priority (-inf while entries move); and a mask that is True for the entries that exist.
+    Returns (updated list, entries, lower bound on each entry's priority, mask of valid entries). If
+    the old set of buckets is not empty (`is_moving`), the entries come from the old set, and the
+    lower bounds are -inf.
     """
     page = todo.entries.shape[1]
     moving = is_moving(todo)
@@ -150,9 +149,9 @@ def length(todo: OpenList) -> Int32[Array, ""]:
 
 
 def edge(todo: OpenList) -> Float32[Array, ""]:
-    """Return a lower bound on the priorities of all entries.
+    """Return a lower bound on the priorities of all entries; infinity for an empty list.
 
-    It is infinity for an empty list, and -inf while entries move to the buckets with new ranges.
+    The bound is -inf while the old set of buckets still has entries (`is_moving`).
     """
     first = todo.edges[_front(todo)]
     return jnp.where(is_moving(todo), -jnp.inf, jnp.where(length(todo) > 0, first, jnp.inf))
@@ -161,18 +160,18 @@ def edge(todo: OpenList) -> Float32[Array, ""]:
 def adapted(
     todo: OpenList, finest: Float32[Array, ""], batch: int, able: Bool[Array, ""]
 ) -> OpenList:
-    """Change the ranges of the buckets if they no longer fit; else return the list unchanged.
+    """Return the list with new ranges of the buckets, or unchanged if the present ranges fit.
 
-    They no longer fit if all entries are in the last bucket, if too many are in the first, if the
-    costs of actions have become known, or if the bucket of the lowest priorities contains most
-    entries and could be narrower. All entries must then move to the other set of buckets, which
-    gets the new ranges.
+    Ranges do not fit if all entries are in the last bucket, if too many are in the first bucket, if
+    the costs of actions have become known, or if the bucket of the lowest priorities contains most
+    entries and could be narrower. The other set of buckets gets the new ranges, and the caller must
+    move all entries to it.
 
     finest: smallest bucket width; entries whose priorities differ by less may be popped in any
         order.
     batch: number of entries that an iteration of the search pops.
-    able: whether the search has expanded entries since the ranges last changed. If it has not, the
-        ranges may only become narrower, so that they do not change endlessly.
+    able: whether the search has expanded entries since the last change of the ranges. If False, the
+        ranges can only become narrower. This prevents endless changes.
     """
     half = todo.size.shape[1] // 2
     size, front = todo.size[todo.current], _front(todo)
@@ -180,8 +179,8 @@ def adapted(
     first, last = front == 0, front == size.shape[0] - 1
     unknown = (todo.width >= UNKNOWN) & (finest < UNKNOWN)
     at = jnp.where(first, todo.lowest, todo.edges[front])
-    # If the front has left the ranges, the new ranges cover all entries, but each is at most GROWTH
-    # times wider than before. No range is narrower than the resolution of float32.
+    # `wide` is the width if the front has left the ranges: wide enough to cover all entries, but at
+    # most GROWTH times the old width. No range is narrower than the resolution of float32.
     covered = jnp.where(first, todo.edges[1], todo.highest) - at
     usual = jnp.where(unknown, finest, todo.width)
     wide = jnp.minimum(covered / np.float32(half - 3), usual * np.float32(GROWTH))
@@ -211,7 +210,7 @@ def _edges(middle: Array, width: Array, buckets: int) -> Float32[Array, " {bucke
     """Return the lower end of each bucket's range; the middle bucket's range begins at `middle`."""
     step = np.arange(buckets, dtype=np.float32) - np.float32(buckets // 2)
     edges = jnp.asarray(middle, jnp.float32) + step * jnp.asarray(width, jnp.float32)
-    # Clip the edges to finite numbers: an edge of infinity would be above all priorities.
+    # Clip the edges to finite numbers, because no priority reaches an edge at infinity.
     return jnp.clip(edges, -MOST, MOST).at[0].set(-jnp.inf)
 
 
@@ -223,16 +222,17 @@ def _bucket_of(todo: OpenList, priority: Array, some: Array) -> Int32[Array, " l
     buckets = todo.edges.shape[0]
     steps = jnp.floor((priority - todo.edges[1]) / todo.width) + 1
     bucket = jnp.where(some, jnp.clip(steps, 0, buckets - 1), buckets).astype(jnp.int32)
-    # Rounding may select a bucket whose range begins above the priority. Take the bucket below,
-    # because proofs of optimality use `edges` as lower bounds on priorities.
+    # If rounding has selected a bucket whose range begins above the priority, take the bucket below
+    # instead. Proofs of optimality rely on `edges` as lower bounds on priorities.
     above = some & (todo.edges[jnp.minimum(bucket, buckets - 1)] > priority)
     return bucket - above.astype(jnp.int32)
 
 
 def _with_pages(todo: OpenList, size: Int32[Array, " buckets"], lanes: int) -> OpenList:
-    """Set the number of entries of each bucket in the current set to `size`; allocate pages.
+    """Allocate the pages for `size` entries in each bucket of the current set, and record `size`.
 
-    No number may decrease. At most `lanes` entries are added in total.
+    `size` is at least the previous number of entries in each bucket, and its sum is larger by at
+    most `lanes`.
     """
     page, most = todo.entries.shape[1], todo.page_of.shape[2]
     before = -(-todo.size[todo.current] // page)
@@ -252,9 +252,10 @@ def _with_pages(todo: OpenList, size: Int32[Array, " buckets"], lanes: int) -> O
 def _without_pages(
     todo: OpenList, source: Array, size: Int32[Array, " buckets"], lanes: int
 ) -> OpenList:
-    """Set the number of entries of each bucket in set `source` to `size`; free unused pages.
+    """Record that each bucket of set `source` now has `size` entries, and free the unused pages.
 
-    No number may increase. At most `lanes` entries are removed in total.
+    `size` is at most the previous number of entries in each bucket, and its sum is smaller by at
+    most `lanes`.
     """
     page, pages = todo.entries.shape[1], todo.free.shape[0]
     after = -(-size // page)
@@ -275,8 +276,8 @@ def _without_pages(
 def _order(bucket: Int32[Array, " lanes"], buckets: int) -> Int32[Array, " lanes"]:
     """Return the indices that sort the entries by bucket (a stable sort).
 
-    If 32 bits are enough, bucket and index are packed into one uint32, because sorting one array is
-    faster than sorting two.
+    If 32 bits are enough for a bucket and an index, both are packed into one uint32, because this
+    array is sorted faster than two arrays.
     """
     lanes = bucket.shape[0]
     bits = (lanes - 1).bit_length()

@@ -30,7 +30,7 @@ class Result(Struct):
     # Goal board that was reached. If unsolved, the board with the lowest heuristic (beam search:
     # with the lowest cost + heuristic).
     board: Any
-    # Number of stored nodes; a board is stored again when a cheaper path to it is found.
+    # Number of stored nodes. A board has several nodes if cheaper paths to it were found later.
     nodes: Int32[Array, ""]
     expanded: Int32[Array, ""]
     iterations: Int32[Array, ""]

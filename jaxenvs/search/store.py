@@ -1,8 +1,8 @@
 """Nodes of a search: arrays with one row per node, in order of discovery, and a hash table.
 
-The hash table maps a board to its row. If a cheaper path to a stored board is found, the board gets
-a new row, the hash table points to the new row, and the old row is marked as stale. The content of
-a row never changes.
+The hash table maps a board to the row of its node. If a cheaper path to the board is found, a new
+node is added, the hash table points to its row, and the old node is marked as stale. The data of a
+stored node never change.
 """
 
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ class Store(NamedTuple):
     """
 
     nodes: Nodes
-    # 1 if a later node has the same board and a lower cost, so that this node is not expanded.
+    # 1 for nodes that are not expanded, because a later node has the same board and a lower cost.
     stale: UInt8[Array, " rows"]
     # Hash table: each entry (slot) is the row of a node, or EMPTY.
     slots: Int32[Array, " slots"]
@@ -76,8 +76,8 @@ class _Probe(NamedTuple):
 
     slots: Array
     slot: Int32[Array, " lanes"]
-    # Whether the new node still needs a slot. A node stops looking when it gets a slot, or when it
-    # finds a node with the same board that is not more expensive.
+    # Whether the new node still searches for a slot. The search ends when the node gets a slot, or
+    # meets a node with the same board that costs no more.
     looks: Bool[Array, " lanes"]
     # Row of the stored node with the same board that the new node replaces; -1 if there is none.
     replaced: Int32[Array, " lanes"]
@@ -93,7 +93,7 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
     first = store.used
     index = jnp.arange(lanes, dtype=jnp.int32)
     # Write all new nodes behind the stored nodes, so that slots can refer to their rows. After the
-    # loop, the nodes that got a slot are written again, without gaps, and the others are dropped.
+    # loop, the new nodes are overwritten by those that got a slot, without gaps.
     nodes = _written(store.nodes, new, first)
     capacity = store.slots.shape[0]
 
@@ -104,9 +104,9 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
         same = known & (nodes.key[at_row] == new.key).all(axis=1)
         cheaper = same & (new.cost < nodes.cost[at_row])
         wants = at.looks & (~known | cheaper)
-        # If several new nodes claim one slot, the highest row index wins. It is the cheapest of the
-        # new nodes with one board, because they are in order of descending cost. It also wins over
-        # a stored node, whose row index is lower.
+        # Of several new nodes that claim a slot, the one with the highest row index gets it. Of new
+        # nodes with equal boards, this is the cheapest, because their costs descend. A new node
+        # also replaces a stored node, whose row index is always lower.
         claim = jnp.where(wants, at.slot, capacity)
         slots = at.slots.at[claim].max(first + index, mode="drop")
         won = wants & (slots.at[at.slot].get(mode="clip") == first + index)

@@ -30,7 +30,7 @@ def edit(options: argparse.Namespace, env: Env | None, argv: list[str]) -> int:
         editors.append(view.editor)
         return view
 
-    if options.web:  # keeps unsaved changes in a journal, so needs no `rescuing`
+    if options.web:  # the server's journal stores unsaved changes: `rescuing` is not needed
         return arguments.pages().open_pages(prepare, "levels", argv, options)
     from ..window import open_window
 

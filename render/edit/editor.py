@@ -69,10 +69,10 @@ class Editor:
         self._path: tuple[str, tuple[tuple[int, int], ...]] = (
             "",
             (),
-        )  # cache of `path`: the `question` of the plan, and the cells of its path
+        )  # cache of `path`: the value of `question` at the last update, and the plan's cells
         self._seed = 1  # seed of the next random level or edit
-        # Set by a warning that another program has changed the file: hash of the file's content at
-        # the warning. The next save overwrites this content, but no other.
+        # Hash of the file's content when a save was refused because another program had changed
+        # the file. A second save overwrites the file if its content still has this hash.
         self._warned: str | None = None
         self.ask()
 
@@ -101,7 +101,7 @@ class Editor:
 
     @property
     def question(self) -> str:
-        """SHA-256 hash of the displayed level's id and text; the key of the solver's answer."""
+        """SHA-256 hash of the displayed level, under which the planner stores its answer."""
         page = self.model.page
         text = f"{page.id}\n{self.model.text_of(page)}"
         return hashlib.sha256(text.encode()).hexdigest()
@@ -121,7 +121,7 @@ class Editor:
 
     @property
     def path(self) -> tuple[tuple[int, int], ...]:
-        """Cells that the agent visits in the displayed plan, in order; () if none is displayed."""
+        """Cells that the agent visits in the displayed plan, in order; () without such a plan."""
         entry = self.model.checked().entry
         if not self.plan_shown or not self.plan or entry is None:
             return ()
@@ -237,7 +237,7 @@ class Editor:
         self.model.change(PAINT, *cell, self.model.palette.empty, joined)
 
     def pick(self, cell: tuple[int, int]) -> None:
-        """Select the tool for what `cell` contains: the agent, or else the sign of the cell."""
+        """Select the tool that paints what is in `cell`: the agent, or else the cell's sign."""
         picture = self.model.picture
         if picture.agent is not None and picture.agent[:2] == cell:
             self.tool = AGENT
@@ -281,7 +281,7 @@ class Editor:
         return True
 
     def note_file(self) -> None:
-        """Restart the journal: its changes now begin with the levels that are in the file."""
+        """Restart the journal; its later changes apply to the current content of the file."""
         self.model.note(OPENED, self.file.digest)
         self.model.note(SHOW, self.model.document.at)
 

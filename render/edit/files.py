@@ -21,9 +21,9 @@ NEW_SEED = 0  # seed of the first level of a new file
 
 
 class File:
-    """A file of levels. `digest` is the file's hash when the editor last read or wrote the file.
+    """A file of levels. `digest` is the hash of the content that the editor last read or wrote.
 
-    env: environment of all levels; None: each level names its environment in its line `id:`.
+    env: environment of all levels. If None, each level names its environment in a line `id:`.
     """
 
     def __init__(self, path: str | Path, env: Env | None) -> None:
@@ -43,7 +43,7 @@ class File:
         return self.found() != self.digest
 
     def env_of(self, id: str) -> Env:
-        """Return the environment named `id`; "" means the environment of the command line."""
+        """Return the environment with this id; for "", the environment of the command line."""
         if id:
             return registry.make(id)
         assert self.env is not None
@@ -115,7 +115,7 @@ class File:
 def drawn(env: Env, seed: int, id: str = "") -> str:
     """Return the text of a random level that the environment generates.
 
-    id: value of the text's line `id:`; "" uses the environment's registered id, if it has one.
+    id: environment id to write into the text; "" writes the environment's registered id, if any.
     """
     level = jax.device_get(env.sample_level(jax.random.key(seed)))
     name, params = (id, {}) if id else level_files.id_of(env)

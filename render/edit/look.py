@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 WIDTH = 330  # width of the panel, in points
 SWATCH, GAP = 34, 4  # side of a tool's swatch and gap between two swatches, in points
-# Largest side of a rendered sprite, in pixels; larger cells are scaled up, because rendering larger
-# sprites takes seconds.
+# Largest side, in pixels, at which a sprite is rendered; for larger cells, the sprite is scaled up.
+# Rendering larger sprites would take seconds.
 SPRITE = 64
 BUTTON = 26  # height of a button, in points
 SCALES = (3.0, 2.5, 2.0, 1.75, 1.5, 1.25, 1.1, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
@@ -64,14 +64,14 @@ class Layout(NamedTuple):
     tile: int  # side of a cell, in pixels
     panel: pygame.Rect
     scale: float  # pixels per point
-    # Rectangle of each tool; the last tool places the agent, if levels have an agent.
+    # Rectangle of each tool. If levels have an agent, the last tool is the one that places it.
     tools: tuple[pygame.Rect, ...]
     variants: tuple[pygame.Rect, ...]
     buttons: dict[str, pygame.Rect]  # key whose command the button runs -> rectangle of the button
     choices: tuple[pygame.Rect, ...]  # rectangles of the open question's choices
 
     def cell_at(self, at: tuple[int, int]) -> tuple[int, int]:
-        """Return the row and the column at a position, which may be outside the picture."""
+        """Return (row, column) of the cell at position `at`; out of range outside the picture."""
         left, top = at[0] - self.board.left, at[1] - self.board.top
         return top // self.tile, left // self.tile
 
@@ -168,9 +168,9 @@ class _Parts:
 
 
 def _always(editor: Editor) -> tuple[Any, ...]:
-    """Return the commands that are available again after the open question; () without a question.
+    """Return the commands that an open question disables; () if no question is open.
 
-    The panel keeps showing their buttons while the question is open.
+    The panel shows the buttons of these commands even while the question is open.
     """
     if editor.prompt is None:
         return ()
@@ -272,7 +272,7 @@ def _draw_palette(canvas: Canvas, editor: Editor, where: Layout) -> None:
 
 
 def _sample(editor: Editor, sign: str | None) -> Picture:
-    """Return a level of one cell with `sign`; None puts the agent into an empty cell."""
+    """Return a level of one cell that contains `sign`; for None, the cell contains the agent."""
     if sign is None:
         empty = editor.model.palette.empty
         direction = editor.model.picture.agent
@@ -331,9 +331,10 @@ def _chip(pen: Pen, words: str) -> None:
 
 
 def _tool_name(editor: Editor) -> str:
-    """Return the tool's name and, in brackets, the position and contents of a cell.
+    """Return the name of the selected tool, with the position and contents of a cell.
 
-    The cell is the one below the mouse or, if the mouse is elsewhere, the cell of the cursor.
+    The cell is the one below the mouse, or else the cell of the cursor. A mouse position outside
+    the level gives only the tool's name.
     """
     signs, picture = editor.model.palette, editor.model.picture
     name = signs.agent if editor.tool == AGENT else signs.name_of(editor.sign)

@@ -71,7 +71,7 @@ class Checked:
 class Model:
     """The current document of an editor, and the history of documents for undo and redo.
 
-    env_of: function from an id to its environment; "" is the environment of the command line.
+    env_of: function from an id to its environment, and from "" to the command line's environment.
     """
 
     def __init__(self, document: Document, env_of: Callable[[str], Env]) -> None:
@@ -80,8 +80,8 @@ class Model:
         self.cursor = 0  # index of the current document in `history`
         # Document that the file contains; None: no file exists yet.
         self.saved: Document | None = document
-        # True after painting a cell: the next cell then belongs to the same stroke, which one undo
-        # reverts.
+        # True if the last change painted a cell. The next painted cell can then belong to the same
+        # stroke, which a single undo reverts.
         self.joins = False
         # Called with the name and the arguments of each change; writes the journal.
         self.note: Callable[..., None] = lambda *change: None
@@ -151,7 +151,7 @@ class Model:
         return True
 
     def travel(self, by: int) -> bool:
-        """Undo (`by` -1) or redo (`by` 1) a change; return False if there is no such change."""
+        """Undo a change (`by` -1) or redo one (`by` 1); return False if the history has no more."""
         to = max(0, min(self.cursor + by, len(self.history) - 1))
         moved, self.cursor, self.joins = to != self.cursor, to, False
         if moved:
@@ -179,8 +179,8 @@ class Model:
             self.change(name, *given)
 
 
-# Changes: functions of the model and JSON arguments. They return the new document, or None if
-# nothing changes.
+# Changes. Each function takes the model and arguments that JSON can store, and returns the new
+# document, or None if the document stays the same.
 
 
 def _paint(model: Model, row: int, column: int, sign: str, joined: bool) -> Document | None:
@@ -204,9 +204,10 @@ def _paint(model: Model, row: int, column: int, sign: str, joined: bool) -> Docu
 
 
 def _kept(picture: Picture, cell: tuple[int, int] | None) -> palette.Headers:
-    """Return the headers of a level without those that a change of `cell` may make false.
+    """Return the headers of a level that remain true after a change of `cell`.
 
-    cell: the changed cell; None if the agent was moved or turned instead.
+    Headers that the change may make false are dropped. cell: the changed cell; None for a change
+    of the agent's position or direction.
     """
 
     def remains(name: str, value: str) -> bool:
@@ -224,7 +225,7 @@ def _kept(picture: Picture, cell: tuple[int, int] | None) -> palette.Headers:
 def _place(model: Model, row: int, column: int) -> Document | None:
     """Return the document with the agent placed in a cell; None for a cell outside the level.
 
-    If the agent is in that cell already, it turns right by one direction instead.
+    If the agent is in this cell already, return the document with the agent turned to the right.
     """
     picture, signs = model.picture, model.palette
     if not signs.agents:
@@ -243,7 +244,7 @@ def _place(model: Model, row: int, column: int) -> Document | None:
 
 
 def _turn(model: Model, by: int) -> Document | None:
-    """Return the document with the agent turned to the right `by` times."""
+    """Return the document with the agent turned right, by `by` steps between its directions."""
     picture, signs = model.picture, model.palette
     if picture.agent is None:
         raise RefusedError("there is no agent to turn")
@@ -292,8 +293,8 @@ def _remove(model: Model) -> Document | None:
 
 PAINT, PLACE, TURN, SAY = "paint", "stand", "turn", "say"
 REPLACE, INSERT, REMOVE = "replace", "insert", "remove"
-# Journal commands that are not in `CHANGES`. `OPENED` starts a journal; its argument is the hash of
-# the file's content.
+# Names of the journal's commands that are not in `CHANGES`. `OPENED` is the first command of a
+# journal; its argument is the hash of the content of the edited file.
 UNDO, REDO, SHOW, OPENED = "undo", "redo", "show", "opened"
 CHANGES: dict[str, Callable[..., Document | None]] = {
     PAINT: _paint,

@@ -41,9 +41,9 @@ class LeavePrompt(Prompt):
     KEYS = ("s", "d", "escape")
 
     def press(self, editor: "Editor", key: str) -> bool:
-        """Run the choice of a key; return False if no choice has this key.
+        """Select the choice that has this key; return False if no choice has it.
 
-        `QUIT`, from closing the window again while this question is open, discards the changes.
+        The key `QUIT` discards the changes: the user has closed the window a second time.
         """
         name = "d" if key == QUIT else "s" if key == "ctrl s" else key.lower()
         if name not in self.KEYS:
@@ -80,7 +80,7 @@ class MissionPrompt(Prompt):
 
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # they depend on the text
-        """Up to `SHOWN` known missions with all typed words, including the marked mission."""
+        """Up to `SHOWN` missions of the list, near the marked one; typed words filter the list."""
         first = max(0, min(self.chosen - SHOWN // 2, len(self._found) - SHOWN))
         return tuple(self._found[first : first + SHOWN])
 
@@ -94,7 +94,7 @@ class MissionPrompt(Prompt):
         self.text, self.chosen, self._filters = text[:LONGEST], -1, True
 
     def press(self, editor: "Editor", key: str) -> bool:
-        """Handle a key that types, deletes, marks a choice or answers; else return False."""
+        """Edit the text, mark a choice, answer or cancel; return False for any other key."""
         text = self.text or ""
         if key in ("escape", QUIT):
             editor.prompt = None

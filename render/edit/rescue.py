@@ -12,16 +12,16 @@ from typing import Any
 
 from .editor import Editor
 
-# Suffix of rescued files; not .txt, so that they are not read as levels of a folder.
+# Suffix of rescued files. With the suffix .txt, commands that read the level files of a folder
+# would read them, too.
 SUFFIX = ".unsaved"
 
 
 @contextlib.contextmanager
 def rescuing(editors: Sequence[Editor]) -> Iterator[None]:
-    """At the end of the `with` block, write the unsaved levels of the open editors to files.
+    """Context manager that writes the unsaved levels of open editors to files when its block ends.
 
-    Inside the block, SIGTERM and SIGHUP raise `KeyboardInterrupt`, so these signals also end the
-    block.
+    SIGTERM and SIGHUP end the block, too: inside it, they raise `KeyboardInterrupt`.
     """
     before = {number: _handle(number, _interrupt) for number in _signals()}
     try:
@@ -60,9 +60,9 @@ def _unused(path: Path) -> Path:
 
 
 def _signals() -> list[int]:
-    """Return the subset of SIGTERM and SIGHUP that still has the default handler.
+    """Return those of the signals SIGTERM and SIGHUP whose handler may be replaced.
 
-    A signal without the default handler, such as SIGHUP under `nohup`, keeps its handler.
+    A handler may be replaced only if it is the default one. `nohup`, for example, ignores SIGHUP.
     """
     found = [getattr(signal, name, None) for name in ("SIGTERM", "SIGHUP")]
     return [n for n in found if n is not None and signal.getsignal(n) == signal.SIG_DFL]

@@ -55,9 +55,10 @@ class EditView(Shown):
             self.editor.note_file()
 
     def replay(self, commands: Iterable[tuple[Any, ...]]) -> None:
-        """Repeat the changes of a journal, if the file has the content that the changes began with.
+        """Repeat the changes of a journal.
 
-        Raises `UsageError` if the content differs and the journal contains changes.
+        A journal starts with a hash of the edited file. If the file has changed since then,
+        nothing is repeated, and `UsageError` is raised if the journal contains changes.
         """
         model, commands = self.editor.model, [*commands]
         for name, *given in commands:
@@ -72,7 +73,7 @@ class EditView(Shown):
         self.editor.ask()
 
     def _check_lost(self, commands: Iterable[tuple[Any, ...]]) -> None:
-        """Raise `UsageError` if `commands` contain changes; a new journal would lose them."""
+        """Raise `UsageError` if `commands`, which are about to be discarded, contain changes."""
         if any(name not in (OPENED, SHOW) for name, *_ in commands):
             raise UsageError(
                 f"--resume: {self.editor.file.path} is not the file that the unsaved changes begin "
@@ -85,7 +86,7 @@ class EditView(Shown):
         return self.editor.planner.busy or (self.playing is not None and self.playing.goes_on)
 
     def run(self, name: str, *given: Any) -> None:
-        """Run a command of the played session; without a played session, run `PRESS` with a key."""
+        """Pass a command to the played session; if no session is played, run only `PRESS`."""
         if self.playing is not None and given != (QUIT,):
             self.playing.run(name, *given)
             if not self.playing.is_open:

@@ -11,9 +11,9 @@ import numpy as np
 from ..shown import Pointer
 from . import protocol
 
-# Limits on a page's messages: mean number per second, and number sent at once after a pause.
+# Rate limit of a page's messages: RATE messages per second on average, BURST after a pause.
 RATE, BURST = 250.0, 500.0
-GONE_AFTER = 20.0  # seconds without an answer before a page counts as gone
+GONE_AFTER = 20.0  # seconds until a page that does not draw an update is considered gone
 MOST_IGNORED = 1000  # number of malformed or excess messages after which a page is disconnected
 
 
@@ -27,7 +27,7 @@ class Frame(NamedTuple):
 class Client:
     """A page that shows the session.
 
-    An update waits until the page has drawn the previous one, so updates stay in order.
+    The server sends an update only after the page has drawn the previous one.
     """
 
     def __init__(self, send: Callable[[bytes], Awaitable[Any]]) -> None:
@@ -53,7 +53,7 @@ class Client:
 
     @property
     def is_there(self) -> bool:
-        """False if an update has not been drawn for `GONE_AFTER` seconds; True again once it is."""
+        """False if the page has not drawn the latest update within `GONE_AFTER` seconds."""
         waits = self._shown < self._sent
         return not waits or time.monotonic() - self._sent_at < GONE_AFTER
 
@@ -85,6 +85,6 @@ class Client:
         self._task = asyncio.ensure_future(self._deliver(update))
 
     async def _deliver(self, update: bytes) -> None:
-        # If the page has closed, the handler of its connection removes it: no error is needed here.
+        # Ignore the error of a closed page: the handler of the page's connection removes the page.
         with contextlib.suppress(ConnectionError, RuntimeError):
             await self._send(update)

@@ -14,7 +14,7 @@ def changed(
 ) -> Int[np.ndarray, " blocks"]:
     """Return the indices of the blocks of `after` that differ from `before`, in ascending order.
 
-    Blocks are counted row by row. All blocks differ if `before` is None or has another size.
+    Block indices count row by row. If `before` is None or has another size, returns all indices.
     """
     height, width, _ = after.shape
     if before is None or before.shape != after.shape:
@@ -29,7 +29,7 @@ def changed(
 def encoded(picture: Picture, numbers: Int[np.ndarray, " blocks"]) -> bytes:
     """Return a PNG of the blocks with the indices `numbers`, or b"" if there are none.
 
-    The blocks fill the PNG row by row, with at most as many blocks per row as in the picture.
+    The PNG contains the blocks row by row; a full row has as many blocks as a row of the picture.
     Blocks that extend beyond the picture's right or lower edge are padded with black.
     """
     if not numbers.size:

@@ -1,7 +1,7 @@
-"""Journals of sessions. A killed server's session is resumed by running its commands again.
+"""Journals of sessions. After a server is killed, its session is resumed from the journal.
 
-The command line and the commands in the journal determine a session completely. A journal is a file
-in the cache folder: a line of JSON about the server, then a line per command.
+A journal is a file in the cache folder: a line of JSON about the server, then a line per command of
+the session. Running these commands again restores the session.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ class Earlier(NamedTuple):
     path: Path
     about: dict[str, Any]  # first line of the journal: the server's command, port and token
     commands: list[tuple[Any, ...]]  # commands (name, *arguments)
-    length: int  # bytes of the lines used; a partial or invalid line at the end is not counted
+    length: int  # bytes before the first partial or invalid line
 
 
 class Journal:
@@ -63,7 +63,7 @@ class Journal:
             self._line(about)
 
     def write(self, name: str, *given: Any) -> None:
-        """Write a command; steps of automatic play are added up and written once per second."""
+        """Write a command. Of automatic steps, only the number is written, once per second."""
         if name == viewer.FORWARD:
             self._steps += given[0]
             if time.monotonic() - self._wrote > EVERY:
@@ -73,7 +73,7 @@ class Journal:
         self._line([name, *given])
 
     def restart(self) -> None:
-        """Remove all commands from the journal, because a saved file contains their result."""
+        """Remove all commands from the journal, after their result has been saved in a file."""
         if self.problem.startswith(FULL):
             self.problem = ""
         if not self.problem:
@@ -83,7 +83,7 @@ class Journal:
             self._line(self._about)
 
     def flush(self) -> None:
-        """Write how many steps of automatic play have followed the last line, if any."""
+        """Write the number of automatic steps since the last written line, unless it is 0."""
         if self._steps:
             self._line([viewer.FORWARD, self._steps])
         self._steps, self._wrote = 0, time.monotonic()
@@ -125,14 +125,14 @@ def new(place: Path, identity: str) -> Path:
 
 
 def latest(place: Path, identity: str) -> Earlier | None:
-    """Return the latest journal of `identity` that no server is writing; None if there is none."""
+    """Return the latest journal of session `identity` that no server is writing, or None."""
     paths = sorted(place.glob(f"{_digest(identity)}-*.jsonl"), key=_changed, reverse=True)
     found = (_read(path) for path in paths if not _is_locked(path))
     return next((journal for journal in found if journal is not None), None)
 
 
 def _read(path: Path) -> Earlier | None:
-    """Return the valid commands at the start of a journal; None without a complete first line."""
+    """Read a journal up to its first invalid command; return None if its first line is invalid."""
     with contextlib.suppress(OSError):
         lines = [*_lines(path.read_bytes()[:MAX_BYTES])]
         if lines and isinstance(lines[0][0], dict):
@@ -143,7 +143,7 @@ def _read(path: Path) -> Earlier | None:
 
 
 def _lines(content: bytes) -> Iterator[tuple[Any, int]]:
-    """Yield (parsed JSON, end byte offset) of each line before the first bad or partial one."""
+    """Yield (JSON value, byte offset of its end) per line; stop at an invalid or partial line."""
     end = 0
     for line in content.splitlines(keepends=True):
         end += len(line)

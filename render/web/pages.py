@@ -39,8 +39,9 @@ def open_pages(
     """Serve a session to browsers until Ctrl-C; return the exit code.
 
     `prepare` runs after the server has started. It returns the controller of the session, or a
-    viewer such as the level editor; its exceptions propagate. `argv` are the command's arguments,
-    which the printed command for resuming repeats. There is no journal if `argv` is empty.
+    viewer such as the level editor; its exceptions propagate. `argv` are the command's arguments.
+    The server prints them in the command that resumes the session. No journal is written if `argv`
+    is empty.
     """
     require()
     from . import server
@@ -73,7 +74,7 @@ def _viewer(
     earlier: journal.Earlier | None,
     book: journal.Journal | None,
 ) -> Shown:
-    """Make the viewer, run the commands of the journal `earlier`, and write new ones to `book`."""
+    """Create the viewer, repeat the commands of `earlier`, and record new commands in `book`."""
     found = prepare()
     made = Viewer(found) if isinstance(found, Controller) else found
     made.replay(earlier.commands if earlier else ())
@@ -108,10 +109,10 @@ def _noting(viewer: Shown, book: journal.Journal) -> Callable[..., None]:
 
 
 def _announce(address: str, port: int, again: str | None) -> None:
-    """Print the address of the page and how to use it.
+    """Print the address of the page, and how to resume the session.
 
-    again: command that resumes the session; it is printed, too. "" prints that there is no journal.
-        None prints nothing about resuming.
+    again: command that resumes the session. For "", print that the session cannot be resumed; for
+        None, print nothing about resuming.
     """
     print(f"Open {address}")
     print(f"From another machine: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}")
@@ -135,10 +136,10 @@ def _earlier(identity: str) -> journal.Earlier:
 
 
 def _listened(earlier: journal.Earlier | None, port: int) -> tuple[int, str]:
-    """Return the port and the token of the server that wrote the journal.
+    """Return the port and the token of the server that wrote the journal `earlier`.
 
-    With the same port and token, pages that are still open reconnect. Returns `port` and "" without
-    a journal, or if the journal's first line is invalid.
+    Pages that are still open reconnect to a new server with the same port and token.
+    Returns `port` and "" if `earlier` is None, or if its first line has no valid port and token.
     """
     about = {} if earlier is None else earlier.about
     number, token = about.get("port"), about.get("token")
@@ -153,7 +154,7 @@ def _refused(port: int | None, error: OSError) -> str:
 
 
 def _identity(command: str, options: argparse.Namespace) -> str:
-    """Return JSON of the version, the command and its options: the identity of a session."""
+    """Return JSON text that identifies a session: the version, the command and its options."""
     given = {name: value for name, value in vars(options).items() if name not in IRRELEVANT}
     target = given.get("target")
     if target and Path(target).is_dir():

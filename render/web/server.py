@@ -67,11 +67,11 @@ class Door(NamedTuple):
 def opened(port: int | None, preferred: int = PORT, token: str = "") -> Door:
     """Listen on a port of this machine; raise `OSError` if the port cannot be used.
 
-    port: the port to use; None takes `preferred`, or any free port if `preferred` is in use.
+    port: the port. If None, use the port `preferred`, or any free port if `preferred` is in use.
     """
     for number in [preferred, 0] if port is None else [port]:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        if os.name == "posix":  # reuse a port while its last connections are still closing
+        if os.name == "posix":  # permit a port whose previous connections are still closing
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((HERE, number))

@@ -25,16 +25,16 @@ MAX_QUEUED = 200  # maximum number of commands queued while a job runs
 WORDS_EVERY = 1.0  # minimum time between two descriptions in words, in seconds
 STAYS = "close the page, or press Ctrl-C in the terminal to end the server"  # notice after Esc
 Command = Callable[[Shown], None]
-# Client, and arguments of its method `send`.
+# A client, followed by the arguments with which its method `send` is to be called.
 Update = tuple[Client, dict[str, Any], dict[str, Any], bytes]
 
 
 class Show:
     """The session of a server, and the pages that show it.
 
-    `prepare` makes the viewer, in the background thread. `resume` is the command that resumes the
-    session. `stays` is the notice shown after Esc. The session's time passes only while a page is
-    open.
+    The session's time passes only while a page is open. `prepare` creates the viewer, in the
+    background thread. `resume` is the command that resumes the session after the server has ended.
+    `stays` is the notice shown after Esc, which cannot end the session.
     """
 
     def __init__(self, prepare: Callable[[], Shown], resume: str = "", stays: str = STAYS) -> None:
@@ -46,8 +46,7 @@ class Show:
         self._queued: list[Command] = []
         self._wake = asyncio.Event()
         self._pool = ThreadPoolExecutor(1, background.NAME)
-        # Latest description in words, `version` when it was made, and the time at which it was
-        # made.
+        # Latest description in words; value of `version` and time at which it was made.
         self._words = ("", -1, 0.0)
 
     def queue(self, command: Command) -> None:
@@ -87,7 +86,7 @@ class Show:
                 for client, *update in await self._job(job):
                     client.send(*update)
                 await asyncio.sleep(max(0.0, began + EVERY - time.monotonic()))
-            elif not warm:  # nothing else to do: compile the step function, before it is needed
+            elif not warm:  # idle: compile the step function, before it is needed
                 warm = await self._job(viewer.warm) is None
             else:
                 await self._pause()
@@ -119,7 +118,7 @@ class Show:
         return running.result()
 
     def _is_stale(self, client: Client) -> bool:
-        """Return whether a page needs an update: a picture, a description or the end of a job."""
+        """Return whether a page needs an update, such as a new picture or a new description."""
         frame = client.frame
         if frame is None or client.version != self.version:
             return True
@@ -140,7 +139,7 @@ class Show:
         for command in commands:
             command(viewer)
             self.version += 1
-            if not viewer.is_open:  # the session goes on for the other pages after Esc on one page
+            if not viewer.is_open:  # Esc on one page must not end the session of the other pages
                 viewer.stay(self._stays)
         if viewer.tick(seconds):
             self.version += 1
@@ -150,7 +149,7 @@ class Show:
         return self._updates(viewer, stale)
 
     def _updates(self, viewer: Shown, clients: Iterable[Client]) -> list[Update]:
-        """Draw the viewer for each client, and return the updates; equal sizes are drawn once."""
+        """Return an update for each client; clients with equal picture sizes share a drawing."""
         facts = {"busy": "", "resume": self._resume, **viewer.about()}
         draw, encode = functools.cache(_draw), functools.cache(_encoded)
         updates = []

@@ -1,8 +1,8 @@
 """The viewer as a Jupyter widget; each view (output) of the widget is a page of one session.
 
-Both directions use Jupyter's custom messages. A view sends its name and a message of `protocol.py`.
-Python sends updates as buffers. The event loop runs in its own thread, because the kernel's event
-loop is blocked while a cell runs.
+Views and Python exchange Jupyter's custom messages. A view sends its name and a message of
+`protocol.py`; Python sends updates as buffers. The widget has its own event loop, in a thread of
+its own, because the kernel's event loop is blocked while a cell runs.
 """
 
 import asyncio
@@ -25,13 +25,13 @@ from .inputs import receive
 from .show import Show
 
 LEAVE = '["leave"]'  # message that a view sends when it is removed
-MAX_VIEWS = 64  # maximum number of views; one more replaces the oldest one
+MAX_VIEWS = 64  # maximum number of views; a new view then replaces the oldest view
 # Limit on the bytes sent per second, on average. Jupyter drops messages beyond 1 MB per second.
 RATE = 600_000
 CLOSING_TAKES = 60.0  # maximum time to wait for a file being written, in seconds
 STAYS = "close() of the widget ends the session"
 CLOSED = "The session was closed."
-PYTHON_ENDS = "cannot schedule new futures"  # part of a thread pool's error while Python exits
+PYTHON_ENDS = "cannot schedule new futures"  # text of a thread pool's error while Python exits
 
 
 class PlayerWidget(anywidget.AnyWidget):

@@ -1,9 +1,9 @@
-"""Plays every id with hostile actions, and counts the steps that break a rule of the contract.
+"""Play every id with hostile actions, and count the steps that break a rule of the contract.
 
     python tests/proofs/fuzzing.py --steps 100000000 --out benchmarks/results/fuzzing.json
 
-The rules are those of `jaxenvs/testing/fuzzing.py`; each id gets an equal share of the steps. The
-results are saved after each id, and a later run continues from there.
+`jaxenvs/testing/fuzzing.py` defines the rules. The steps are divided equally among the ids. Results
+are saved after each id; a later run with the same options skips the ids that are saved already.
 """
 
 import datetime

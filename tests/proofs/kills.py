@@ -2,8 +2,8 @@
 
     python tests/proofs/kills.py                      # 20 kills, and 5 within a save
 
-Each training is a separate process. It is compared with an undisturbed one: every array of the last
-checkpoint (weights, optimiser, environments, keys), and the log except for its times.
+Each training is a separate process. Its last checkpoint (weights, optimiser, environments, keys)
+and its log, except for times, are compared with those of a training that was not killed.
 """
 
 import json
@@ -53,7 +53,7 @@ def outcome(folder: Path) -> tuple[dict[str, np.ndarray], list[dict[str, Any]]]:
 
 
 def phase(folder: Path) -> str:
-    """Return the phase in which a training was killed, judged by its files."""
+    """Return the phase in which a training was killed, inferred from its files."""
     if not (folder / "config.json").is_file():
         return "starting"
     if (folder / "eval.json").is_file():
@@ -66,10 +66,11 @@ def phase(folder: Path) -> str:
 
 
 def killed(folder: Path, is_time: Callable[[float], bool]) -> dict[str, Any] | None:
-    """Start a training, and kill it when `is_time(seconds)` is true; return what was killed.
+    """Start a training, kill it when `is_time(seconds)` is true, and return a record of the kill.
 
-    seconds: time since the training made its folder. Returns the time and the phase of the kill,
-        and the update of the last checkpoint; None if the training ended before the kill.
+    `seconds` is the time since the training made its folder. The record contains the time and phase
+    of the kill, and the number of the update that was saved last. Returns None if the training
+    ended before the kill.
     """
     process = _start(command(*TRAINING, "--out", str(folder)))
     begun = _begun(process, folder)
@@ -90,8 +91,7 @@ def killed(folder: Path, is_time: Callable[[float], bool]) -> dict[str, Any] | N
 def go_on(folder: Path) -> float:
     """Finish a training: resume it if it can be resumed, else start it from the beginning.
 
-    Return the seconds that it took from the creation of its folder, or from the start of the
-    process if the folder existed.
+    Return its duration in seconds, measured from when its folder exists.
     """
     resumed = (folder / "config.json").is_file()
     words = ("--resume", str(folder)) if resumed else (*TRAINING, "--out", str(folder))
@@ -134,10 +134,10 @@ def measure(
     rows: list[dict[str, Any]],
     keep: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
-    """Make all kills: `kills` at random times, then `saving` while a checkpoint is written.
+    """Make `kills` kills at random times, then `saving` kills while a checkpoint is written.
 
-    `rows` are the results of earlier kills, which are not repeated. `keep` is called with all
-    results after each kill.
+    `rows` are the results of an earlier call, which continues here: their kills count as made.
+    `keep` is called with all results after each kill.
     """
     seconds = go_on(folder / "undisturbed")
     like = outcome(folder / "undisturbed")

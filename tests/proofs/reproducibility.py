@@ -85,7 +85,7 @@ def compare(a: Path, b: Path) -> bool:
 
 
 def differences(id: str, a: Path, b: Path) -> list[str]:
-    """Return a line for each array that differs: how many entries, from which step, by how much."""
+    """Return a line of text for each array that differs between the files `a` and `b`."""
     lines = []
     with np.load(a) as left, np.load(b) as right:
         if left.files != right.files:
@@ -100,7 +100,7 @@ def differences(id: str, a: Path, b: Path) -> list[str]:
 
 
 def difference(x: np.ndarray, y: np.ndarray) -> str:
-    """Return how many entries differ, the first step with a difference, and the largest one."""
+    """Return in words how many entries differ, from which step on, and by how much at most."""
     other = x != y
     first = f"from step {other.any(axis=(0, *range(2, other.ndim))).argmax()}, " * (x.ndim > 1)
     most = np.abs(x.astype(np.float64) - y.astype(np.float64)).max()

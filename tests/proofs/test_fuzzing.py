@@ -28,7 +28,7 @@ def test_it_counts_keeps_and_goes_on(tmp_path, capsys):
 def test_a_broken_rule_is_told(tmp_path, monkeypatch):
     found = Fuzzed(7, {"clock": 2, "reward outside": 0})
     monkeypatch.setattr(fuzzing, "fuzz", lambda env, **asked: found)
-    # Replace `clear_caches`, so that the compiled programs of other tests are kept.
+    # Disable `clear_caches`, which would discard the compiled programs of other tests.
     monkeypatch.setattr(fuzzing.jax, "clear_caches", list)
     out = tmp_path / "fuzzing.json"
     assert fuzzing.main([ID, "--out", str(out)]) == 1

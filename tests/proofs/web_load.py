@@ -1,7 +1,7 @@
 """Load a server of `--web` with several pages, and measure its memory and traffic.
 
 `python tests/proofs/web_load.py --minutes 10 --pages 8` watches random play at 60 steps per second.
-One of the pages answers only once per second; another one leaves and comes back every 5 seconds.
+Page 0 confirms only one picture per second; page 1 reconnects every 5 seconds.
 The command prints a line per minute, and fails if the server's memory grows by more than
 `MOST_GROWTH` after the first minute.
 """
@@ -23,10 +23,10 @@ sys.path.insert(0, str(ROOT / "tests" / "render"))
 
 from paging import Page  # noqa: E402
 
-# (width, height) of the pages in pixels; page i has entry i modulo the number of entries.
+# (width, height) of the pages in pixels; page i has the size SIZES[i % len(SIZES)].
 SIZES = ((1280, 740), (880, 620), (390, 620))
-MOST_GROWTH = 96 * 2**20  # allowed growth of memory in bytes; the history may take 64 MiB of it
-# Seconds that page 0 waits before each confirmation, and that page 1 stays connected.
+MOST_GROWTH = 96 * 2**20  # allowed growth of memory, in bytes, with 64 MiB for the history
+# SLOW: seconds that page 0 waits before each confirmation. BACK: seconds until page 1 reconnects.
 SLOW, BACK = 1.0, 5.0
 
 
@@ -86,10 +86,10 @@ async def _load(address: str, process: int, minutes: float, pages: int) -> int:
 
 
 async def _page(address: str, index: int, counts: list[int]) -> None:
-    """Receive pictures and confirm them, as page `index` of the load.
+    """Act as page number `index`: receive pictures and confirm them, until the task is cancelled.
 
-    Page 0 confirms slowly; page 1 closes its connection regularly and opens a new one. `counts` is
-    [number of pictures, number of bytes] received so far, and is updated.
+    Page 0 confirms slowly; page 1 reconnects regularly. `counts`, which is updated in place, is
+    [number of pictures received, number of bytes received].
     """
     origin, there = address.split("/?")[0], address.replace("/?", "/session?")
     async with aiohttp.ClientSession() as http:

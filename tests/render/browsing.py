@@ -39,14 +39,14 @@ class Page:
                 return answer["result"]
 
     async def value(self, expression: str) -> Any:
-        """Evaluate a JavaScript expression and return its value; a promise is awaited first."""
+        """Evaluate a JavaScript expression, await it if it is a promise, and return its value."""
         given = {"expression": expression, "returnByValue": True, "awaitPromise": True}
         found = await self.ask("Runtime.evaluate", **given)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
     async def until(self, expression: str) -> None:
-        """Wait until a JavaScript expression is true; it counts as false if it throws."""
+        """Wait until a JavaScript expression is true; an exception counts as false."""
         end = time.monotonic() + ANSWER_TAKES
         safe = f"(() => {{ try {{ return !!({expression}); }} catch {{ return false; }} }})()"
         while not await self.value(safe):
@@ -95,7 +95,7 @@ async def browser(profile: Path) -> AsyncIterator["Browser"]:
             opened = Browser(session, int(noted.read_text().split()[0]))
             try:
                 yield opened
-            finally:  # pytest would report open connections in a later test
+            finally:  # else pytest reports open connections, in a later test
                 await opened.close()
     finally:
         process.terminate()

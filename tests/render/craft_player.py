@@ -1,4 +1,4 @@
-"""A scripted player of Craft that presses keys and follows the tech tree to all achievements.
+"""A scripted player of Craft that presses keys until it has earned all achievements.
 
 Record its keys for `test_craft.py` by
 `python tests/render/craft_player.py > tests/render/craft_keys.txt`
@@ -16,8 +16,8 @@ from jaxenvs.render.controls import Controller
 from jaxenvs.render.session import Session
 
 Cell = tuple[int, int]
-# Pairs (name of an achievement, function that presses the next key towards it). The function
-# returns False if no key helps.
+# Yields pairs (name of an achievement, function). The function presses the next key towards the
+# achievement, or returns False if no key helps.
 Deeds = Iterator[tuple[str, Callable[[], bool]]]
 KEYS = {(0, -1): "a", (0, 1): "d", (-1, 0): "w", (1, 0): "s"}
 FACING = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}
@@ -29,7 +29,7 @@ TOOLS = {  # block -> tool that is needed to dig through it; None: no tool
     Block.IRON: "stone_pickaxe",
 }
 DIG, BRIDGE = 3, 12  # path costs of a step through a solid block, and over water
-# Steps of a 300-step day between which the player takes shelter.
+# The player takes shelter between these two steps of each day of 300 steps.
 EVENING, MORNING = 120, 280
 SEEDS = range(50)
 
@@ -41,7 +41,7 @@ def beyond(cell: Cell, step: Cell, times: int = 1) -> Cell:
 class Player:
     """Player that presses keys of a controller, and records them in `keys`.
 
-    Each method named after a verb presses one key and returns True, or returns False without a key.
+    The methods that return bool press at most one key per call, and return whether they did.
     """
 
     def __init__(self, controller: Controller) -> None:
@@ -94,7 +94,7 @@ class Player:
         return EVENING < self.hour < MORNING
 
     def room(self, closed: Cell | None = None) -> int:
-        """Return how many cells can be reached without crossing `closed`, counted only up to 5."""
+        """Return the number of cells that can be reached without crossing `closed`, at most 5."""
         seen, todo = {self.at}, [self.at]
         while todo and len(seen) < 5:
             cell = todo.pop()
@@ -163,7 +163,7 @@ class Player:
         return self.press("r" if over_water else "space")
 
     def place(self, key: str, on: Collection[Block]) -> bool:
-        """Press `key` to place an object if the block ahead is in `on`, else a key to move away."""
+        """Press `key`, which places an object, if the block ahead is in `on`; otherwise, move."""
         cell = beyond(self.at, self.ahead)
         if self.block(cell) in on and cell not in self.taken:
             return self.press(key)
@@ -175,7 +175,8 @@ class Player:
     def shelter(self) -> bool | None:
         """Press the next key to dig a shelter into stone and close its entrance.
 
-        Returns False once the player is enclosed, and None if no stone is suitable.
+        Returns True after a key press, False if the player is already enclosed (no key is pressed),
+        and None if no stone is suitable.
         """
         if self.room() < 4:
             self.burrow = None
@@ -198,10 +199,10 @@ class Player:
         return self.press(KEYS[step]) if self.at == inner else None
 
     def find_burrow(self) -> tuple[Cell, Cell, Cell, Cell] | None:
-        """Find an open cell in front of two cells of stone with solid blocks around them.
+        """Return cells where a shelter can be dug, or None: (outside, inner, innermost, direction).
 
-        Returns the open cell, the first and the second cell of stone, and the direction from the
-        open cell into the stone; None if there is no such place.
+        `outside` is an open cell. `inner` and `innermost` are the two cells behind it in
+        `direction`; both are stone and have solid blocks around them.
         """
         open_or_wet = {*FREE, Block.WATER, Block.OUT_OF_BOUNDS}
         stones = self.all_of(Block.STONE)
@@ -220,7 +221,7 @@ class Player:
     # Plans in order of priority; `play` follows the first feasible one.
 
     def play(self) -> None:
-        """Press the key of the first plan that is feasible."""
+        """Press the next key of the first plan that is feasible; if none is, press "q"."""
         plans = (self.defend, self.live, self.rest, self.achieve)
         if self.asleep or not any(plan() for plan in plans):
             self.press("q")
@@ -296,7 +297,7 @@ class Player:
             yield "eat_plant", lambda: self.walk(self.all_of(Block.PLANT))
 
     def tools(self, material: str, keys: str, table: bool) -> Iterator[bool]:
-        """Try the steps to a material's next tool; yield whether each step has pressed a key."""
+        """Yield the result of each step to a material's next tool: whether it has pressed a key."""
         made = [self.has[f"{material}_{tool}"] for tool in ("pickaxe", "sword")]
         missing = made.count(0)
         if not missing:
@@ -310,9 +311,9 @@ class Player:
             yield self.press(keys[made.index(0)])
 
     def costs(self, material: str, count: int, table: bool) -> dict[str, int]:
-        """Return how many of each item are needed for `count` tools of a material.
+        """Return how many of each item the player must have for `count` tools of a material.
 
-        If the player is not near a table (`table` is False), stone tools need more wood and stone.
+        Without a table nearby (`table` is False), stone tools need more wood and stone.
         """
         if material == "wood":
             return {"wood": count}
@@ -330,7 +331,10 @@ class Player:
         )
 
     def tunnels(self) -> set[Cell]:
-        """Return distant path cells with at least 14 path cells nearby, where skeletons spawn."""
+        """Return the path cells where skeletons may spawn: with 14 or more path cells around them.
+
+        Cells within 2 steps of the player are excluded.
+        """
         path = self.map == Block.PATH
         around = np.lib.stride_tricks.sliding_window_view(np.pad(path, 4), (9, 9)).sum((2, 3))
         far = np.abs(np.indices(path.shape) - np.array(self.at)[:, None, None]).sum(0) > 2

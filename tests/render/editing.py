@@ -40,7 +40,7 @@ def written(tmp_path: Path, *texts: str) -> Path:
 def editor_of(
     path: Path, id: str = "", solve: Callable[..., Answer] | None = None, **fields: int
 ) -> Editor:
-    """Return the editor of a file. By default, a stand-in solver solves every level in 5 steps."""
+    """Return the editor of a file; by default with a fake solver that solves levels in 5 steps."""
     file = File(path, jaxenvs.make(id, **fields) if id else None)
     model = Model(file.read() if file.exists else file.first(), file.env_of)
     if not file.exists:

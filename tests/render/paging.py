@@ -67,7 +67,7 @@ async def serving(
 ) -> AsyncIterator[Served]:
     """Serve a session while the `async with` block runs.
 
-    `door` is the server's socket with the token for its pages; None listens on a free port.
+    `door` is the server's socket, with the token that pages need. If None, a free port is used.
     """
     door = door or server.opened(None, 0)
     show = Show(prepare, "jaxenvs play --resume")
@@ -80,7 +80,7 @@ async def serving(
             there.task.cancel()
             await show.close(PATIENCE)
             await runner.cleanup()
-            for page in there.pages:  # pytest would report open connections in a later test
+            for page in there.pages:  # else pytest reports open connections, in a later test
                 await page.socket.close()
 
 

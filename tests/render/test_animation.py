@@ -50,14 +50,14 @@ def assert_near(frames: list[np.ndarray], wanted: list[np.ndarray]) -> None:
 @pytest.mark.parametrize("suffix", VIDEOS)
 def test_a_video_shows_each_picture_for_its_duration(suffix, tmp_path):
     path, shown = tmp_path / f"a{suffix.upper()}", pictures(5)
-    # Make the height and the width odd: they must be padded, because video codecs need even sizes.
+    # Use an odd height and width, which `write` must pad: video codecs need even sizes.
     shown = [picture[:47, :63] for picture in shown]
     given = zip(shown, [0.125, 0.125, 0.5, 0.0625, 0.0625], strict=True)
     assert animation.write(path, given, 8) == 5
     frames, rate = read(path)
     assert rate == 8
-    # A frame lasts 1/8 s, so the picture of 0.5 s takes four frames. The last two pictures last
-    # half a frame each, but each takes a whole one.
+    # A frame lasts 1/8 s. The picture of 0.5 s takes four frames; the last two pictures, of 1/16 s
+    # each, take one frame each.
     assert_near(frames, [shown[i] for i in (0, 1, 2, 2, 2, 2, 3, 4)])
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 

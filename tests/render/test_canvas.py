@@ -8,7 +8,7 @@ from jaxenvs.render.canvas import Canvas
 
 WORDS = "defeat skeleton, make iron pickaxe, 0 / 10000, Backspace undo"
 SIZE = 12  # size in points of the smallest text of the panel
-LARGE = 16  # factor by which the text is larger whose letters' positions are the reference
+LARGE = 16  # the reference positions are those of the letters in text that is this much larger
 
 
 @pytest.fixture(autouse=True)

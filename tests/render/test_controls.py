@@ -84,7 +84,7 @@ def test_watching_pause_steps_takeover_and_back():
     press(controller, "w")
     assert session.human and session.cursor == 3 and session.at_end
     assert session.now.action[0] == Action.FORWARD
-    # In mode "watch", arrow keys move through the history, even after a person has acted.
+    # In mode "watch", arrow keys always move through the history, also after a person's action.
     press(controller, "left right")
     assert session.cursor == 3 and session.human
     press(controller, "right")

@@ -106,7 +106,7 @@ def test_a_phone_edits_by_touch(tmp_path):
         page = await opened(there, b, PHONE, 3, True)
         assert await page.value("document.documentElement.scrollWidth") == PHONE[0]
         box = "document.getElementById('view').getBoundingClientRect()"
-        # Wait until the picture has the canvas's height in the final layout, with the buttons.
+        # Wait for a picture of the final height, which the canvas gets when the buttons are shown.
         await page.until(f"{SIZE}[1] === Math.round(3 * {box}.height)")
         shown = await where(page, view, 3)
         # 3 pixels per CSS pixel, so at least 20 CSS pixels.

@@ -95,7 +95,7 @@ def test_messages_of_the_editor():
 
 
 class Book:
-    """A viewer that writes a journal; `again` returns a new viewer that has replayed it."""
+    """A viewer and its journal; `again` returns a new viewer, resumed from the journal."""
 
     def __init__(self, view: EditView, path) -> None:
         self.view, self.path = view, path

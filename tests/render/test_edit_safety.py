@@ -27,7 +27,7 @@ def test_each_change_by_another_program_is_asked_about(tmp_path):
     editor = painted(path)
     path.write_text(DOOR)
     assert not editor.save()
-    path.write_text(f"{DOOR}\n---\n{KEY}\n")  # the file changes after the warning
+    path.write_text(f"{DOOR}\n---\n{KEY}\n")  # another change, after the warning
     assert not editor.save() and "GoToDoor" in path.read_text()
     assert editor.save() and "GoToDoor" not in path.read_text()
 
@@ -60,7 +60,7 @@ def test_the_editor_outlives_an_error_of_the_solver(tmp_path):
 def number(request):
     """Install Python's default handler of a signal, and yield the signal's number.
 
-    Without it, the signal could be ignored, as shells arrange for background programs.
+    Tests that a shell has started in the background would otherwise ignore some signals.
     """
     usual = signal.default_int_handler if request.param == signal.SIGINT else signal.SIG_DFL
     before = signal.signal(request.param, usual)

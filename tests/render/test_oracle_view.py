@@ -70,12 +70,12 @@ def test_leaving_the_plan_searches_again():
     [
         (FrameStack(ENV, 2), [Action.FORWARD], 4),
         (ActionRepeat(ENV, 2), [Action.FORWARD], 9),  # the wrapper moves two cells, not one
-        # Repeats the right turn in place of the left turn.
+        # The wrapper repeats the right turn instead of turning left.
         (StickyAction(ENV).with_params(repeat_probability=1.0), [Action.RIGHT, Action.LEFT], 9),
     ],
 )
 def test_a_wrapper_can_leave_the_plan(wrapped, actions, steps):
-    """The oracle keeps its plan only if the wrapper has taken the planned action, once."""
+    """The oracle drops its plan if a wrapper replaces the planned action or repeats it."""
     session = Session(wrapped)
     oracle = Oracle(session, Counted())
     for action in actions:
@@ -172,7 +172,7 @@ def test_levels_with_other_numbers_of_objects_share_a_program():
 
 
 def _without(level, count):
-    """Return the grid of a level without `count` of the objects that its mission does not name."""
+    """Return a level's grid after removing `count` objects that the mission does not name."""
     grid = np.array(level.grid)
     target = int(level.task) & 0xFF
     others = np.argwhere(((grid & 15 == 5) | (grid & 15 == 6)) & (grid != target))

@@ -101,7 +101,7 @@ def test_pictures_and_replays_need_only_the_core_packages(played, monkeypatch, t
 
 
 def test_states_may_have_every_form(played, tmp_path):
-    """A list, a tuple, a generator and stacked states give the same animation."""
+    """Stacked states, a list, a tuple and an iterator of states give the same animation."""
     env, states = played
     single = [at(states, i) for i in range(TIMES)]
     wanted = np.stack([jaxenvs.render(env, state) for state in single])

@@ -14,7 +14,7 @@ from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 
-# The smallest id of each class of puzzles, and two more ids of these classes with other actions.
+# The smallest id of each puzzle class, and two more ids whose actions differ from their class's.
 IDS = [ids[0] for ids in jaxenvs.registry.classes("Puzzle").values()]
 IDS += ["Puzzle-Cube-2x2-v0", "Puzzle-Sudoku-v0"]
 
@@ -185,13 +185,13 @@ def test_a_turn_ends_where_the_rules_put_the_stickers(size):
     state = env.reset_to(jax.random.key(0), level).state
     step, draw = jax.jit(env.step), jax.jit(lambda state: env.picture(state, 8))
     before = draw(state)
-    half = 2 * size * 8  # width in pixels of the net on the left, which turns do not animate
+    half = 2 * size * 8  # width, in pixels, of the net on the left, which is not animated
     for action in range(env.num_actions):
         after = step(jax.random.key(0), state, np.int32(action)).state
         ended = np.asarray(env.picture_between(state, action, 1.0, 8)).astype(int)
         wanted = np.asarray(draw(after)).astype(int)
         for solid in (np.s_[: size * 8, half:], np.s_[2 * size * 8 :, half:]):
-            # Up to 1 % of the pixels may be wrong: rounded corners can shift an edge by a pixel.
+            # Up to 1 % of the pixels may differ: at rounded corners, an edge can shift by a pixel.
             assert (abs(ended[solid] - wanted[solid]).max(axis=-1) > 64).mean() < 0.01, action
         started = np.asarray(env.picture_between(state, action, 0.0, 8))
         np.testing.assert_array_equal(started, before)

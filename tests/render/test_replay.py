@@ -38,7 +38,7 @@ in_a_browser = pytest.mark.skipif(
 
 
 def record(path, id: str, boards: int = 1, tile_size=None, speed: float = 8):
-    """Write a replay of random play; return the pictures of all boards at every step."""
+    """Write a replay of random play; return its pictures (boards, steps, ...) and its session."""
     content, pictures, session = recorded(id, boards, tile_size, speed)
     path.write_bytes(content)
     return pictures, session
@@ -183,8 +183,8 @@ def test_the_command_writes_a_replay_together_with_a_gif(tmp_path, capsys):
         assert image.n_frames == 7
 
 
-# Script for the replay's page in a browser. DO is replaced by a test's script, which acts like a
-# person and notes the page's state.
+# Script that runs in the replay's page. DO is replaced by the script of a test, which presses keys
+# like a person, and calls `note` to record the page's state.
 PROBE = """
 <script>
 (async () => {
@@ -222,17 +222,16 @@ PROBE = """
 
 
 def probed(tmp_path, page, do: str, window: tuple[int, int] = WINDOW) -> list[dict]:
-    """Run the script `do` in the replay's page; return the page's states that the script notes.
+    """Run the script `do` in the replay's page; return the page's state at each call of `note`.
 
-    `pixels` of each state is an array (height, width, 4).
+    In each state, the entry `pixels` is a uint8 array (height, width, 4).
     """
     target = tmp_path / "probed.html"
     target.write_text(page.read_text() + PROBE.replace("DO", do))
     size = "--window-size={},{}".format(*window)
     profile = f"--user-data-dir={tmp_path / 'profile'}"
     command = [BROWSER, *ALONE.split(), size, profile, "--dump-dom"]
-    # Seconds of the page's virtual clock. The second value is tried if the first is too short, as
-    # on a busy machine.
+    # Seconds of the page's virtual clock. If 30 are too few, as on a busy machine, try 300.
     for seconds in (30, 300):
         words = [*command, f"--virtual-time-budget={seconds * 1000}", target.as_uri()]
         done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=True)

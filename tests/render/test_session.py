@@ -67,8 +67,8 @@ def test_a_person_acting_in_the_past_begins_a_branch():
     assert s.act(Action.LEFT)
     assert s.human and s.at_end and len(s.history) == 7
     assert s.now.action[0] == Action.LEFT
-    assert not s.tick(10.0)  # it is the person's turn, so the policy does not act
-    s.toggle_pause()  # after this the policy continues
+    assert not s.tick(10.0)  # the policy does not act, because a person has acted
+    s.toggle_pause()  # lets the policy act again
     assert s.tick(0.13) and len(s.history) == 8
 
 
@@ -105,7 +105,7 @@ def test_an_episode_ends_and_the_next_one_begins():
     assert s.now.episode[0] == 1 and s.now.finished[0] == 1
     assert s.now.total[0] == pytest.approx(1 - 0.9 * 5 / 100)
     s.seek(s.cursor - 1)
-    assert s.is_over()  # the time step before is the end of the first episode
+    assert s.is_over()  # the previous time step is the end of the first episode
 
 
 def test_the_pilot_begins_the_next_episode_by_itself():
@@ -155,7 +155,7 @@ def test_the_clock_makes_steps_at_the_speed():
     s.toggle_pause()
     assert not s.tick(5.0) and s.paused
     s.toggle_pause()
-    # After a long pause of the program, the session does not catch up.
+    # If a minute has passed at once, as after a pause of the program, most steps are skipped.
     assert s.tick(60.0) and s.cursor < 10
 
 
@@ -207,7 +207,7 @@ class Stubborn:
 
 
 class Counting:
-    """Recurrent policy that counts its observations and returns the count as value."""
+    """Recurrent policy whose value is the number of observations in the episode so far."""
 
     def begin(self):
         return jnp.int32(0)
@@ -230,7 +230,7 @@ def test_policies_act_greedily_or_sample_and_report_probabilities_and_value():
 
 def test_recurrent_state_is_reset_at_the_end_of_an_episode():
     s = play(session(boards=2, pilot=of_policy(Counting())), TO_GOAL[:-1])
-    # The policy has counted 5 states: the four in which a person acted, and the displayed one.
+    # The policy has observed 5 states: four in which a person acted, and the displayed state.
     assert sessions.policy_output(s, 0)[1] == 5.0
     s.act(TO_GOAL[-1])
     assert s.is_over(0) and not s.is_over(1)
@@ -277,7 +277,7 @@ def test_a_policy_of_continuous_actions_reports_its_mode():
 
 
 def test_the_history_keeps_no_buffers_of_jax():
-    """The history copies arrays: views of JAX's buffers take ten times what `_capacity` counts."""
+    """The history copies arrays; views of JAX's buffers would need ten times as much memory."""
     session = Session(ENV, RANDOM, 2)
     session.forward()
     session.new_level(0)

@@ -110,8 +110,8 @@ def test_the_agent_points_where_it_faces():
     rows, columns = np.mgrid[:32, :32]
     for direction, (across, down) in enumerate([(1, 0), (0, 1), (-1, 0), (0, -1)]):
         body = np.abs(picture(EMPTY, agent=1 + direction, size=32) - white).max(axis=-1) < 30
-        # An arrowhead is widest at its tail, so its centre of mass lies between its midpoint and
-        # its tail.
+        # An arrowhead is widest at its tail. Its centre of mass is therefore closer to its tail
+        # than to its tip.
         along = (columns * across + rows * down)[body]
         assert along.mean() < (along.min() + along.max()) / 2
 
@@ -127,7 +127,7 @@ print(time.process_time() - start)
 
 @pytest.mark.parametrize("id", ["Grid-v0", *with_full("Craft-Classic-Ids-v0")])
 def test_an_atlas_is_drawn_in_two_seconds(id):
-    """Time `atlas` in a separate process, without the type checks that make it 4 times slower."""
+    """Measure `atlas` in a process without type checks, which would make it 4 times slower."""
     command = [sys.executable, "-c", DRAW, id]
     assert float(subprocess.check_output(command, timeout=300)) < 2.0  # drawing takes about 0.5 s
 

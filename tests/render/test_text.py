@@ -29,7 +29,7 @@ def typed(monkeypatch, capsys, no_display):
 
 def test_a_game_is_won_by_typed_actions(typed):
     code, out = typed("forward", "fo", "1", "Forward", "2")
-    # One prompt for each of the five lines, and one at which the input ends.
+    # Six prompts: one for each of the five lines, and one that meets the end of the input.
     assert code == 0 and out.count("> ") == 6
     assert "Mission: get to the green goal square." in out and "> Forward" in out
     assert "You see a goal 2 steps ahead and 2 to the right." in out

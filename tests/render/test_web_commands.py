@@ -155,7 +155,7 @@ def test_journals_are_bounded_and_private(tmp_path, book, monkeypatch):
 
 @contextlib.contextmanager
 def default_signals() -> Iterator[None]:
-    """Start processes that react to SIGINT and SIGHUP, even if this process ignores them."""
+    """Set the default handlers of SIGINT and SIGHUP, which processes started inside inherit."""
     names = [signal.SIGINT, signal.SIGHUP]
     before = [signal.signal(name, signal.SIG_DFL) for name in names]
     try:
@@ -168,7 +168,7 @@ def default_signals() -> Iterator[None]:
 def started(home: Path, *words: str, heeds: bool = True) -> tuple[subprocess.Popen, list[str]]:
     """Start a command with `--web`; return its process and the first four lines that it prints.
 
-    heeds: whether the command reacts to SIGINT and SIGHUP even if this process ignores them.
+    heeds: True lets SIGINT and SIGHUP end the command; False passes on this process's handling.
     """
     given = {**os.environ, "JAXENVS_CACHE": str(home), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "jaxenvs", *words, "--web"]
@@ -191,7 +191,7 @@ def ended(process: subprocess.Popen) -> str:
 
 
 async def visited(address: str, *keys: str, shows: str) -> np.ndarray:
-    """Open a page and press keys; return its picture once the page shows the position `shows`."""
+    """Open a page, press keys, and return the picture once its position reads `shows`."""
     origin = address.split("/?")[0]
     there = {"url": address.replace("/?", "/session?"), "headers": {"Origin": origin}}
     async with (

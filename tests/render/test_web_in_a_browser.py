@@ -132,8 +132,8 @@ def test_a_phone_plays_by_touch(tmp_path):
     browsed(tmp_path, test)
 
 
-# JavaScript that simulates four events at once: the mouse moves, is released, moves again, and
-# leaves the canvas. Returns the names of the messages that the viewer sends, in order.
+# JavaScript that returns the names of the messages that the viewer sends after four simulated
+# events: the mouse moves, its button is released, it moves again, and it leaves the canvas.
 MOUSE = """new Promise(resolve => {
   const seen = [], send = (...message) => seen.push(message[0]);
   const made = new Viewer(document.createElement("div"), {send, tell() {}, fails() {}});
@@ -145,7 +145,7 @@ MOUSE = """new Promise(resolve => {
 
 
 def test_the_mouse_is_where_it_was_last_seen(tmp_path):
-    """A page sends the mouse's latest position before a release and before it leaves."""
+    """Before a release or a leave of the mouse, a page sends the mouse's latest position."""
 
     async def test(b: Browser, there: Served) -> None:
         page = await opened(there, b)

@@ -174,7 +174,7 @@ def test_a_page_that_reads_slowly_skips_pictures():
         slow, fast = await there.open_ready(), await there.open_ready()
         await asyncio.sleep(0.1)
         await fast.say("key", "space")  # lets the policy play
-        await slow.take()  # receives an update, but does not confirm that it was drawn
+        await slow.take()  # receives an update without confirming that it was drawn
         for _ in range(20):
             await fast.update()
         few, many = sorted(client.updates for client in there.show.clients)
@@ -380,7 +380,7 @@ def test_a_turn_is_animated():
 
 
 def test_pages_have_every_key_of_the_window():
-    """For three environments, `viewer.js` can send every key that runs an action in the window."""
+    """`viewer.js` can send every key that runs an action, in three environments."""
     text = server._content("viewer.js", "text/javascript").text or ""
     for id in (ID, "Craft-Classic-Ids-v0", "Puzzle-Cube-3x3-v0"):
         for row in jaxenvs.make(id).controls.actions:

@@ -99,7 +99,7 @@ def test_the_window_shows_the_session_and_draws_only_when_it_changes(window):
     keys(window, "right")
     assert shown(window) not in (first, set())
     keys(window, "back")
-    # The first time step is displayed again, but the history on the bar is longer now.
+    # The picture is not `first`: the history bar is longer, although the same time step is shown.
     size = window.display.get_size()
     assert shown(window) == pygame.image.tobytes(screen.draw(window.controller, size), "RGB")
 
@@ -283,7 +283,7 @@ def test_a_long_step_shows_the_busy_word_over_the_picture(window, monkeypatch):
     until = time.monotonic() + 60
     while shown(window) == still and time.monotonic() < until:
         window.pump(0.0)
-    # The bottom of the window is unchanged; at its top, the busy screen shows a word.
+    # Only the top of the window has changed: there, the busy screen shows a word.
     assert shown(window)[-3000:] == still[-3000:] != shown(window)[:3000]
     go_on.set()
     settle(window)

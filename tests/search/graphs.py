@@ -20,8 +20,8 @@ class Graph(NamedTuple):
 
     after: Any  # int32 (vertices, actions): next vertex of each action, -1 if the action is illegal
     cost: Any  # float32 (vertices, actions): cost of each action
-    # int32 (vertices, predecessors): each edge that leads to the vertex, as vertex * ACTIONS +
-    # action of its origin; -1 is padding.
+    # int32 (vertices, predecessors): the edges that lead to each vertex, padded with -1. An edge is
+    # encoded as (vertex where it begins) * ACTIONS + action.
     before: Any
     bound: Any  # float32 (vertices,): value of the heuristic
     goal: Any  # int32 (): index of a vertex
@@ -36,7 +36,7 @@ class Level(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Graphs:
-    """Search domain of graphs; a graph is an instance, so all graphs share a compiled program."""
+    """Search domain of graphs. The graph is part of the level, so that `jit` compiles only once."""
 
     name: str = "Graphs"
     num_actions: int = ACTIONS
@@ -71,10 +71,10 @@ class Graphs:
 
 
 def level(after, cost, bound, start, goal) -> Level:
-    """Return levels on the graphs whose edges are in `after`, an int32 array as in `Graph`.
+    """Return levels on graphs with the edges `after`, an int32 array as in `Graph`.
 
-    If a vertex has more than PREDECESSORS incoming edges, the excess edges are removed from
-    `after`.
+    Modifies `after` in place: if a vertex has more than PREDECESSORS incoming edges, the excess
+    edges are removed.
     """
     count = len(after)
     before = np.full((count, VERTICES, PREDECESSORS), -1, np.int32)
@@ -110,9 +110,9 @@ def random_levels(
 ) -> tuple[Level, np.ndarray]:
     """Return random levels and their optimal costs.
 
-    The heuristics are admissible, but rarely consistent. All action costs of a graph are 1,
-    integers from 0 to 2, multiples of 1/4 from 0 to 8, or integers from 1 to 999. So float32 sums
-    are exact.
+    The heuristics are admissible, but rarely consistent. The costs in a graph are drawn from one of
+    four sets, in which float32 sums are exact: {1}, the integers from 0 to 2, the multiples of 1/4
+    from 0 to 8, and the integers from 1 to 999.
     """
     shape = (count, VERTICES, ACTIONS)
     after = rng.integers(0, VERTICES, shape).astype(np.int32)
@@ -133,8 +133,8 @@ def random_levels(
     share = np.minimum(share, 1) * rng.choice([0, 1], (count, 1), p=[0.1, 0.9])
     whole = np.where(np.isfinite(exact), exact, 0)
     bound = np.floor(share * whole * 4) / 4
-    # An admissible heuristic may have any value where the goal is unreachable: inf at half of these
-    # vertices, 7 at the others.
+    # At vertices that cannot reach the goal, every value is admissible. Half of them get the value
+    # inf, the others 7.
     seen = rng.random((count, VERTICES)) < 0.5
     bound = np.where(~np.isfinite(exact), np.where(seen, np.inf, 7.0), bound)
     graph = drawn.instance._replace(bound=bound.astype(np.float32))

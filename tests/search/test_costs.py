@@ -36,7 +36,7 @@ GRID = search.Domain(  # a grid of cells as a search domain; its heuristic is 0
 
 
 def least_cost(costs):
-    """Run Dijkstra's algorithm from the first cell to the last, in float32 as in the search."""
+    """Return the lowest cost from the first cell to the last, by Dijkstra's algorithm (float32)."""
     least, heap = np.full(CELLS, np.inf, np.float32), [(np.float32(0), 0)]
     least[0] = 0
     while heap:
@@ -104,9 +104,9 @@ adapted = jax.jit(open_list.adapted, static_argnums=2)
 
 
 def moved(todo, priorities, batch):
-    """Change the open list's ranges until they fit, and push all entries again after each change.
+    """Adapt the ranges of the open list's buckets until they fit; return (list, changes made).
 
-    Return the open list and the number of changes.
+    After each change of the ranges, all entries are popped and pushed again.
     """
     able, changes = True, 0
     while True:
@@ -128,9 +128,10 @@ def moved(todo, priorities, batch):
     ],
 )
 def test_the_open_list_finds_ranges_that_order_its_entries(width):
-    """The open list finds ranges that order priorities from 1e-3 to 1e6.
+    """The open list adapts its ranges to the priorities, until entries leave roughly in order.
 
-    The initial ranges, of the given width, do not fit these priorities.
+    The priorities are between 1e-3 and 1e6. The parameter `width` is a bad initial width of the
+    ranges.
     """
     rng, batch = np.random.default_rng(3), 64
     priorities = jnp.asarray(10 ** rng.uniform(-3, 6, 64 * batch), jnp.float32)
@@ -152,6 +153,6 @@ def test_the_open_list_finds_ranges_that_order_its_entries(width):
     rank = np.argsort(np.argsort(np.asarray(priorities)))[left]
     displaced = np.abs(
         rank - np.arange(len(rank))
-    )  # if entries left in random order, the mean would be len(rank) / 3
+    )  # the mean would be about len(rank) / 3 if the order were random
     assert displaced.mean() < len(rank) / 10 and 0 < changes < 16
     assert int(todo.used) == 0, "and all pages are free again"

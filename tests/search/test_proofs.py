@@ -29,7 +29,7 @@ class Way(NamedTuple):
     unit_cost: bool = False
     weight: float = 1.0
     terminate: str = "optimal"
-    # True: one search solves all graphs, as its levels. False: each graph is searched alone.
+    # True: a single search solves all graphs as its levels. False: one search per graph.
     table: bool = False
 
 
@@ -45,7 +45,10 @@ def searching(way):
 
 
 def claims(way, exact, result):
-    """Return the numbers of false claims, of optimality proofs and of unsolvability proofs."""
+    """Return (number of false claims, number of optimality proofs, number of unsolvability proofs).
+
+    A claim is what a result says about its level, such as a lower bound; `exact` is the true cost.
+    """
     cost, lower = np.asarray(result.cost), np.asarray(result.lower_bound)
     solved, optimal = np.asarray(result.solved), np.asarray(result.optimal)
     unsolvable = np.asarray(result.unsolvable)
@@ -74,16 +77,15 @@ TWO = (
 
 @pytest.mark.full
 def test_a_cheaper_meeting_is_not_proven_away_by_one_side_alone():
-    """Test two graphs whose heuristics are admissible but inconsistent.
+    """Bidirectional search solves two graphs optimally whose heuristics are inconsistent.
 
-    Each graph is also tested with the actions in reverse order.
+    The heuristics are admissible. Each graph is tested with both orders of its actions.
     """
     levels = []
     for successors, bound, start, goal in (ONE, TWO):
         for turned in (successors, [to[::-1] for to in successors]):
             levels.append(unit_level(turned, bound, start, goal))
-    # Repeat the levels up to the number of levels in the other tests, to use their compiled
-    # program.
+    # Repeat the levels until there are as many as in other tests, whose compiled program is reused.
     levels += levels * (TOGETHER // len(levels) - 1)
     levels = jax.tree.map(lambda *leaves: np.concatenate(leaves), *levels)
     exact = to_goal(levels.instance)[np.arange(TOGETHER), levels.board]
@@ -141,10 +143,9 @@ def test_every_claim_holds_on_many_random_graphs(way):
 
 @pytest.mark.slow
 def test_a_larger_weight_expands_no_more_of_a_hundred_15_puzzles():
-    """A larger weight expands fewer boards, and costs at most weight times the optimum.
+    """With a larger weight, fewer boards are expanded, and costs are at most weight * optimum.
 
-    The cost is checked for the levels whose optimum is known: a search with weight 1 and a million
-    nodes has proven it.
+    The costs are checked in those levels in which a search with weight 1 has proven the optimum.
     """
     puzzle = SlidingTile(size=4, scramble=70)
     keys = jax.random.split(jax.random.key(0), 100)

@@ -120,9 +120,9 @@ def weighted(weight):
 @pytest.mark.full
 @pytest.mark.parametrize("weight", [2.0, 5.0])
 def test_a_larger_weight_expands_less_and_loses_no_more_than_it_may(weight):
-    """Weighted A* must not claim that a solution is optimal if a cheaper one exists.
+    """Weighted A* expands fewer boards; its solutions cost at most `weight` times the optimum.
 
-    With `terminate="first"`, the search of a level ends before its open entries prove the optimum.
+    It must not claim that a solution is optimal if a cheaper one exists.
     """
     result = weighted(weight)
     better = result.cost > eight().cost
@@ -153,10 +153,10 @@ def test_a_budget_that_ends_gives_the_nearest_board_and_a_bound():
 
 
 def test_a_level_without_a_solution_is_said_to_have_none():
-    """If no solution exists, the search says so, after examining all 181,440 reachable boards.
+    """A* proves that a level is unsolvable, by examining all 181,440 reachable boards.
 
-    The board is the goal with two exchanged tiles. It is made directly, because the puzzle's
-    `level` refuses unsolvable boards.
+    The start board is the goal with two tiles exchanged. The test changes the packed board itself,
+    because `EIGHT.level` refuses unsolvable boards.
     """
     board = EIGHT.goal(())
     swapped = board.at[0].set(board[0] ^ np.uint32(0x3 | 0x3 << 4))  # exchanges the tiles 1 and 2
@@ -165,9 +165,9 @@ def test_a_level_without_a_solution_is_said_to_have_none():
 
 
 def test_a_start_that_is_solved_needs_no_action():
-    """A level whose start is the goal is solved without actions.
+    """A level whose start board is the goal is solved without actions.
 
-    It is one of several levels, so that the compiled program of other tests can search it.
+    The level replaces one of `eight_levels`, for which other tests have compiled the searches.
     """
     board = eight_levels().board.at[3].set(EIGHT.goal(()))
     levels = eight_levels().replace(board=board)
@@ -197,9 +197,9 @@ def test_a_beam_takes_the_cheapest_goal_of_a_step():
 
 
 def line(cost, bound):
-    """Return a domain with the boards 0, 1, 2 and 3 in a line, of which 3 is the goal.
+    """Return a domain with the boards 0 to 3 and the dead end 4; board 3 is the goal.
 
-    Action 0 leads to a dead end, action 1 to the next board.
+    Action 0 leads to the dead end, action 1 to the next board. Each action costs `cost`.
     """
     return search.Domain(
         neighbours=lambda instance, board: Move(
@@ -261,7 +261,7 @@ def test_real_costs_are_compared_exactly():
 
 
 def orders(puzzle):
-    """Return all tours from city 0; action i goes to city i, and the last one also returns home."""
+    """Return all tours from city 0, as action sequences. Action i goes to city i."""
     return itertools.permutations(range(1, puzzle.cities))
 
 
@@ -275,7 +275,10 @@ def test_sokoban_is_solved_from_both_sides_of_the_interface():
 
 
 def counting(limit=1000):
-    """Return a domain of numbers up to `limit`; actions lead to n + 1 and 2 n, the goal is 37."""
+    """Return a domain in which boards are numbers up to `limit`, and the goal is 37.
+
+    Action 0 adds 1 to the number; action 1 doubles the number.
+    """
 
     def neighbours(instance, board):
         after = jnp.stack([board + 1, board * 2])
@@ -313,10 +316,10 @@ def test_a_bound_that_may_be_too_high_proves_nothing():
 
 
 def test_an_infinity_that_may_be_wrong_does_not_prove_that_nothing_is_there():
-    """An inadmissible heuristic of infinity must not prove that a level is unsolvable.
+    """An infinite value of an inadmissible heuristic must not prove that a level is unsolvable.
 
-    From 1, infinite values cut off every path to 37, so nothing is proven. From 900, all values are
-    finite, and the search proves that 37 is unreachable.
+    From 1, the heuristic is infinite on every path to 37, so the search proves nothing. From 900,
+    it is finite everywhere, and the search proves that 37 is unreachable.
     """
     domain, numbers = counting(), jnp.array([1, 900], jnp.int32)
 
@@ -386,13 +389,14 @@ def test_the_store_under_many_collisions_matches_a_dictionary():
 
 def test_the_open_list_takes_the_lowest_first_and_the_newest_of_equals():
     rng = np.random.default_rng(1)
-    # The 8 buckets have width 1. The middle one, bucket 4, begins at 3, so bucket 1 begins at 0.
+    # The 8 buckets have width 1. The middle bucket, number 4, begins at 3, so bucket i begins at
+    # i - 1.
     middle, width = jnp.float32(3), jnp.float32(1)
     todo, model = open_list.empty(20_000, middle, width, buckets=8), [[] for _ in range(8)]
     push, pop = jax.jit(open_list.push), jax.jit(open_list.pop, static_argnums=1)
     number = 0
     for _ in range(12):
-        # Bucket 8 does not exist: its entries get an infinite priority, so `push` skips them.
+        # The number 8 is not a bucket: it means an infinite priority, which `push` skips.
         bucket = rng.integers(0, 9, 1500).astype(np.int32)
         entry = np.arange(number, number + 1500, dtype=np.int32)
         number += 1500
@@ -455,6 +459,6 @@ def test_a_node_takes_at_most_40_bytes_without_its_key():
         levels,
     )
     size = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves((made.store, made.todo)))
-    # Bytes of the pages that do not depend on the number of nodes: one per bucket of both sets.
+    # Bytes of the pages that an open list of any capacity needs: one page per bucket of both sets.
     fixed = open_list.PAGE * 2 * open_list.BUCKETS * 4
     assert (size - fixed) / made.store.stale.shape[0] - 8 <= 40

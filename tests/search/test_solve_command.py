@@ -9,7 +9,7 @@ from jaxenvs import cli
 
 TILES = "1 2 3\n4 5 6\n. 7 8\n"
 FAST = ["--batch-size", "64", "--node-budget", "20000"]
-# Options of most tests of the 3x3 sliding-tile puzzle; equal options need only one compilation.
+# Options that most tests of the 3x3 sliding-tile puzzle share, so that they share a compilation.
 PROVEN = ["--terminate", "optimal", *FAST]
 
 
@@ -111,7 +111,8 @@ def test_the_solution_is_watched_in_a_window(level, monkeypatch):
     monkeypatch.setattr(window, "open_window", look)
     given = ["--instance", level(TILES), "--watch", *PROVEN]
     assert solve("Puzzle-SlidingTile-3x3-v0", *given) == 0
-    # Pairs (action, whether the episode is over). After the solution, the same level starts again.
+    # Pairs (action, whether the episode is over). After the solution, the same level begins again:
+    # -1 is no action.
     assert seen == [[(-1, False), (1, False), (1, True), (-1, False)]]
 
 
