@@ -36,7 +36,7 @@ def env():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, env):
-    """Return a folder with a dataset of random episodes, from which tests read datasets."""
+    """Write a dataset of eight episodes with random contents; return the folder of the dataset."""
     path = tmp_path_factory.mktemp("datasets")
     writer = demos.Writer("some-v0", env, ID, {}, path)
     rng = np.random.default_rng(0)
@@ -93,7 +93,7 @@ def cross_entropy(network, weights, episodes):
 
 @pytest.mark.parametrize("memory", [0, 4])
 def test_the_loss_is_the_mean_cross_entropy_of_whole_episodes(memory, some, env):
-    """Compare with a loop over episodes: padding and several episodes per row have no effect."""
+    """Compare with a loop over single episodes: packing and padding must not change the loss."""
     agent = learner(env, "bc", memory=memory)
     weights = random_weights(agent.network, some.obs[0])
     chosen = np.array([3, 0, 1, 5, 4])
@@ -218,7 +218,7 @@ def test_the_expectile_loss_weighs_positive_errors_more(error, wanted):
 
 
 def test_dagger_stores_labels_of_visited_states(monkeypatch):
-    """The dataset is a ring of rollouts. Steps without a label have no loss."""
+    """The dataset is a ring buffer of rollouts, and a step without a label has no loss."""
 
     def first_actions(env, state, node_budget):
         return (state.time % 2).astype(jnp.int32), state.time != 3
