@@ -541,7 +541,7 @@ def test_chance_is_learned_only_where_observed():
 
 
 def test_plans_follow_predicted_rewards():
-    """Search with a model that predicts reward 3 for the second action, and values of 0."""
+    """Search with a model that predicts reward 3 for action 1, 0 for action 0, and values of 0."""
     agent = learner(Endless(), simulations=8)
     weights = jax.jit(agent.network.init)(KEY, jnp.ones(1))
     tops = two_hot.two_hot(jnp.float32([0.0, 3.0]), agent.settings.atoms, agent.settings.spacing)

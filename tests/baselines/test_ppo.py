@@ -116,7 +116,7 @@ def test_seeds_share_one_branch_for_truncations():
     ],
 )
 def test_no_matrix_product_of_a_single_seed_has_a_batch_axis(algorithm):
-    """With one seed, no matrix product may have a batch axis, which doubles the time on a CPU."""
+    """With one seed, no matrix product may have a batch axis, which would double a CPU's time."""
     agent = learner(Endless(), algorithm)
 
     def products(seeds: int) -> list[str]:

@@ -165,7 +165,10 @@ def test_films_show_an_episode(looked_at):
 
 @pytest.mark.full
 def test_a_killed_run_goes_on_with_its_looks(looked_at, tmp_path):
-    """Resume a run that was killed after update 4 was logged; its checkpoint is of update 2."""
+    """Kill a run after update 4 is logged, and resume it from its checkpoint of update 2.
+
+    The resumed run must repeat the evaluations and videos of the whole run.
+    """
     again = tmp_path / "again"
     shutil.copytree(looked_at[0], again)
     shutil.rmtree(again / "checkpoints" / "00000004")
@@ -229,7 +232,7 @@ def test_a_sink_that_fails_ends_nothing(tmp_path, capsys):
 
 
 def test_tensorboard_has_each_row_at_once_and_goes_on_after_a_failure(tmp_path):
-    """A record is in the file when `log` returns; an earlier partial record does not matter."""
+    """When `log` returns, its record is in the file, even after an earlier write has failed."""
     needs("tensorboardX")
     run, sink = saved_run(tmp_path), sinks.TensorBoard()
     sink.start(run, [])
@@ -337,7 +340,7 @@ def test_each_seed_keeps_its_own_best(tmp_path):
     np.testing.assert_array_equal(best["update"], [2, 4])
     np.testing.assert_array_equal(best["weights"]["a"], [[2] * 3, [4] * 3])
     look.finish(row := {})
-    assert row == {}  # no further evaluation is pending, so the row gets no entries
+    assert row == {}  # no evaluation is pending, so `finish` adds nothing to the row
 
 
 def test_what_cannot_be_shown_is_refused():

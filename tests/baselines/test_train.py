@@ -261,7 +261,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
 
 
 def record_calls(monkeypatch, owner, name: str, events: list[str], word: str) -> None:
-    """Replace a function by one that also appends `word` to `events` at each call."""
+    """Replace the function `owner.name` by one that appends `word` to `events`, then calls it."""
     real = getattr(owner, name)
 
     def noted(*arguments):
@@ -436,8 +436,8 @@ def _works(id: str, name: str | None = None) -> None:
         (["Grid-DoorKey-5x5-v0"], {}),
         (["Grid-GoToDoor-5x5-v0"], {"obs": "dict"}),
         (["MiniGrid-LockedRoom-v0"], {"obs": "dict"}),
-        # `image` stays the default: there is only one box, so the agent does not need its name in
-        # the mission
+        # the observation stays `image`: with only one box in the room, the agent does not need the
+        # mission
         (["Grid-UnlockPickup-v0"], {}),
         (["BabyAI-OpenDoor-v0"], {"obs": "dict"}),
         (["BabyAI-OpenDoor-v0", "--set", "view_size=5"], {"obs": "dict", "view_size": 5}),

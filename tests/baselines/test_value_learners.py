@@ -27,7 +27,7 @@ ROWS = 24
 
 
 def weights_of(agent, seed=0):
-    """Return weights with which values differ between observations and between actions."""
+    """Return weights with which values differ by observation and by action."""
     weights = jax.jit(agent.network.init)(jax.random.key(seed), jnp.ones(1))
     return jax.tree.map(
         lambda leaf: leaf + 0.3 * jnp.cos(jnp.arange(leaf.size)).reshape(leaf.shape), weights
@@ -136,7 +136,7 @@ def test_c51_loss_is_cross_entropy_and_its_error_the_divergence():
 
 
 def some_quantiles(targets, is_shared):
-    """Return random quantile values, their fractions, targets, and weights of the targets."""
+    """Return quantile values and their fractions, and targets and their weights, all random."""
     draw = np.random.default_rng(2)
     share = draw.dirichlet(np.ones(targets), 6) * targets
     value, worth = draw.normal(size=(6, 4)), draw.normal(size=(6, targets)) * 2
@@ -206,9 +206,9 @@ def test_qr_dqn_quantiles_are_at_midpoints_and_shift_with_the_reward():
 
 
 def test_iqn_multiplies_features_with_the_cosine_embedding():
-    """Compare IQN with NumPy.
+    """Compare IQN with NumPy, for given fractions and for the default fractions.
 
-    By default, IQN uses the midpoints of 32 equal parts of [0, 1] as fractions.
+    The default fractions are the midpoints of 32 equal parts of [0, 1].
     """
     agent = learner(Endless(), "iqn", dueling=False)
     weights, obs = weights_of(agent), np.array([[0.3], [-1.2]], np.float32)
@@ -319,7 +319,7 @@ def test_every_observation_has_separate_noise_and_a_trained_policy_none():
 
 
 def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
-    """A reset happens after 8 gradient steps, which are two updates; the step count is kept."""
+    """Layers are reset after 8 gradient steps (two updates); the optimiser's step count stays 8."""
     given = {"reset_every": 8, "reset_keep": 0.75, "hidden": (8, 8), "total_steps": 32 * 10}
     agent = learner(Endless(), "dqn", **given)
     runners = loop.start(agent, KEY[None])
@@ -333,7 +333,7 @@ def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
         )
         return back(moved._replace(optimiser=optimiser), jnp.full(1, updates, jnp.int32))
 
-    # No reset between two multiples of 8, nor near the end of the run.
+    # No reset follows a count that is not a multiple of 8, nor an update near the end of the run.
     for count, updates in ((4, 1), (12, 3), (8, 7)):
         same = after(count, updates)
         for a, b in zip(*map(jax.tree.leaves, (same.weights, moved.weights)), strict=True):
