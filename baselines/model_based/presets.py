@@ -73,8 +73,8 @@ OPEN_WORLD = {
     "chunk": 4,
 }
 
-# Settings for CartPole. Values reach 300 and are predicted accurately, so the policy can follow
-# small relative differences between the values of actions.
+# Settings for CartPole. Values reach 300. Their differences between actions are relatively small,
+# but they are predicted accurately enough for the policy to follow them.
 BALANCE = {
     "total_steps": 100_000,
     "gamma": 0.997,

@@ -83,10 +83,10 @@ class Replayed:
         self._learn()
 
     def _learn(self) -> None:
-        """Sample batches from the replay shards, and start the gradient steps on them.
+        """Sample batches from the replay shards, and start the gradient steps on these batches.
 
-        As long as the shards hold fewer than `warm_up` steps, the update has no gradient steps, and
-        nothing is sampled.
+        While the shards hold fewer than `warm_up` steps, do neither; the update then has no
+        gradient steps.
         """
         settings, self._begun = self._settings, time.monotonic()
         if self._replays.held < settings.warm_up:
@@ -100,9 +100,9 @@ class Replayed:
         self._next_weights, self._errors = call[1:]
 
     def finish(self, reference: Any) -> dict[str, np.ndarray] | None:
-        """Return the metrics of a finished update, or None if it failed because a shard died.
+        """Return the metrics of a finished update, or None if the update failed.
 
-        In the latter case, this method replaces the dead shard and begins the update again.
+        The update fails if a shard has died. Then replace the shard and begin the update again.
         """
         try:
             metrics = ray.get(reference, timeout=self._settings.patience)

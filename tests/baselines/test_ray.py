@@ -427,7 +427,7 @@ def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("twice", [True, False])
 def test_forced_exits_leave_no_process(tmp_path, twice):
-    """Ray stops after a second Ctrl-C while an update waits for a fragment, and after SIGKILL."""
+    """A second Ctrl-C during an update ends Ray's processes too, as does SIGKILL."""
     out = tmp_path / "run"
     slow = ["--actors", "1", "--set", "pause=0.5"] if twice else ["--actors", "1"]
     process = start([SIGNAL, "--ray", *SMALL, *slow, "--out", str(out)])
@@ -454,7 +454,7 @@ def test_forced_exits_leave_no_process(tmp_path, twice):
 
 @pytest.mark.slow
 def test_an_existing_cluster_is_joined_and_left(tmp_path):
-    """Join a running cluster and leave it; it keeps running, without the run's actors."""
+    """Join a running cluster. After the run, the cluster stays, but the run's actors have ended."""
     address = free_address()
     port = address.partition(":")[2]
     head = ["start", "--head", "--block", "--port", port, "--num-cpus", "3"]

@@ -19,7 +19,7 @@ DICT = {"obs": "dict"}
 
 
 def rows(seeds: int, updates: int) -> list[dict]:
-    """Return a log in which seed i has return i / 100 in every update, with 100 episodes each."""
+    """Return a log: in each update, seed i has 100 episodes with mean return i / 100."""
     return [
         {
             "update": u + 1,

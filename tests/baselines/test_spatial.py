@@ -110,7 +110,7 @@ def test_training_reproduces_the_outputs_of_acting_and_resets_at_ends():
 
 
 def test_values_of_actions_are_read_as_a_policy_is():
-    """A value network with the weights of a policy returns the policy's logits as values."""
+    """With the weights of a policy, a value network returns the policy's logits as its values."""
     given = {"hidden": (8, 8), "embed": 3, "memory": 4, "neighbours": 2}
     network = registry.network(ALGORITHMS["pqn-rnn"], CRAFT, given)
     weights, obs, (_, logits, _) = acted()

@@ -20,7 +20,7 @@ def batch(targets):
 
 
 def scales(*sums):
-    """Return weights that contain only the running statistics of targets."""
+    """Return weights that contain only running statistics of targets: `sums`, or zeros."""
     targets = jnp.float32(sums) if sums else jnp.zeros(3, jnp.float32)
     return {value_scales.SCALES: value_scales.Scales(targets)}
 

@@ -51,7 +51,7 @@ def looked_at(tmp_path_factory):
     real = progress.ProgressLine.show
 
     def show(line, note=""):
-        """Check that records are in the log before they are shown: a killed run then loses none."""
+        """Check that the log has all records shown, so that a killed run loses none."""
         assert len(runs.Run.open(out).records()) == line._done
         real(line, note)
 

@@ -464,7 +464,7 @@ def test_fields_given_twice_and_apart_are_all_taken():
 
 
 def test_a_run_that_names_no_observation_goes_on_with_the_image(tmp_path):
-    """If config.json has no `obs`, the run observes the image, the default in older versions."""
+    """If config.json has no `obs`, the run observes `image`, the default of older versions."""
     settings = dataclasses.asdict(Settings())
     config = runs.Config("Grid-GoToDoor-5x5-v0", fields={}, seed=0, seeds=1, settings=settings)
     run = runs.Run.create(tmp_path / "run", config)
@@ -474,7 +474,7 @@ def test_a_run_that_names_no_observation_goes_on_with_the_image(tmp_path):
 
 
 class Errand(Clock):
-    """Environment whose observation has a mission, without a field to choose another one."""
+    """Environment with a mission in its only observation; it has no field `obs`."""
 
     @property
     def observation_space(self):

@@ -254,7 +254,7 @@ def test_iqn_draws_separate_fractions_for_each_step():
 
 @pytest.mark.parametrize("algorithm", ["dqn", pytest.param("qr-dqn", marks=pytest.mark.full)])
 def test_munchausen_targets_equal_the_papers(algorithm):
-    """Compare with the paper: values are averaged over the target network's softmax policy."""
+    """Compare with the paper, in which the target network's softmax policy averages the values."""
     agent = learner(Endless(), algorithm, munchausen=0.9, temperature=0.2)
     weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
     target = jax.tree.map(lambda leaf: 3.0 * leaf, target)

@@ -71,7 +71,7 @@ def test_corrected_advantages_equal_a_plain_loop():
 
 
 def test_on_policy_v_trace_is_the_return():
-    """With ratios 1 and lambda 1, value targets are (bootstrapped) discounted returns."""
+    """If all ratios and lambda are 1, value targets are discounted, bootstrapped returns."""
     gamma, rollout = 0.9, rollout_of(STEPS, ENVS, 2)
     last_value = jnp.linspace(-1.0, 1.0, ENVS)
     ones = jnp.ones((STEPS, ENVS))
