@@ -97,7 +97,7 @@ class MuZeroNetwork(Network):
         return two_hot.cross_entropy(logits, number, self.spacing)
 
     def of_batch(self, weights: PyTree[Array], method: str, *given: PyTree[Array]) -> Any:
-        """Apply the method named `method` to each item of a batch of arguments."""
+        """Call the method named `method` for each item of a batch; return the batch of results."""
         call: Any = functools.partial(self.apply, weights, method=method)
         return jax.vmap(call)(*given)
 
@@ -172,11 +172,11 @@ class MuZeroNetwork(Network):
         return tuple(self.activate(standard(head(latent))) for head in self.heads)
 
     def create_auxiliary(self, latent: Float32[Array, " latent"]) -> None:
-        """Apply the layers that only auxiliary losses use, so that Flax creates their weights."""
+        """Call all layers that only auxiliary losses use, so that Flax creates their weights."""
         self.predict_projection(latent)
 
     def project(self, latent: Float32[Array, " latent"]) -> Float32[Array, " latent"]:
-        """Return the projection of a latent state, which the consistency loss compares."""
+        """Return the projection of a latent state; the consistency loss compares projections."""
         first, second = self.projections
         return second(self.activate(standard(first(latent.astype(self.dtype))))).astype(jnp.float32)
 

@@ -134,10 +134,11 @@ class Pool:
     """Pool of `count` Ray actors, each with at most one call at a time."""
 
     def __init__(self, make: Callable[[int, int], Any], count: int, patience: float) -> None:
-        """Start the actors with `make(slot, generation)`, where `slot` is the index of an actor.
+        """Start `count` actors by `make(slot, 0)`, where `slot` is the index of an actor.
 
-        `generation` is the number of the pool's actors that have died so far. An actor counts as
-        dead if a call takes longer than `patience` seconds.
+        A dead actor is replaced by `make(slot, generation)`, where `generation` is the number of
+        actors of the pool that have died so far. An actor counts as dead if a call takes longer
+        than `patience` seconds.
         """
         self._make, self.patience, self.count = make, patience, count
         self.lost = 0  # number of dead actors so far
@@ -153,7 +154,7 @@ class Pool:
         self.busy[first] = Call(slot, handle, second, deadline)
 
     def finish(self, reference: Any) -> Made | None:
-        """Return the result of a finished call, or None if its actor died and was replaced."""
+        """Return a finished call's result; if the actor has died, replace it and return None."""
         call = self.busy.pop(reference)
         try:
             about: Any = ray.get(reference)

@@ -64,7 +64,7 @@ class Learner:
     def address(self) -> str:
         """Return HOST:PORT, with this machine's address and a free port.
 
-        The first learner offers this address to the coordinator of the `jax.distributed` group.
+        At the address of learner 0, the coordinator of the `jax.distributed` group listens.
         """
         import ray
 
@@ -92,7 +92,7 @@ class Learner:
         return _whole(metrics), _whole(self._runners.weights) if self._index == 0 else ()
 
     def _divided(self, batch: Any) -> Any:
-        """Return arrays that are sharded over all learners; this learner's shard is `batch`."""
+        """Return arrays sharded over all learners; `batch` is the shard of this learner."""
         devices = self._learner.devices
         if devices.count == 1:
             return batch

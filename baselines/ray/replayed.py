@@ -63,7 +63,7 @@ class ReplayLearner:
 
 
 class Replayed:
-    """Handle of a run's learner process, with the interface of `training.Learners`."""
+    """Handle of a run's learner process, with the methods of `training.Learners`."""
 
     def __init__(self, replays: Replays, learner: Learner, runners: PyTree[np.ndarray]) -> None:
         """Start the learner process with the training state `runners`."""
@@ -155,7 +155,7 @@ class Replayed:
 
 
 class Shards:
-    """Owner of a run's replay shards, which continue to run if the learner process dies."""
+    """Replay shards of a run, which continue to run if the learner process is replaced."""
 
     _replays: Replays | None = None
 

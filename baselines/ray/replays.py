@@ -51,7 +51,7 @@ class Replay:
         self._drawn: tuple[np.ndarray, np.ndarray] | None = None
 
     def add(self, items: Items) -> None:
-        """Store items in place of the oldest; the TD errors `items["error"]` set the priorities."""
+        """Write items over the oldest ones; their TD errors, `items["error"]`, set priorities."""
         items = jax.tree.map(lambda leaf: leaf[-self._capacity :], items)
         errors = items.pop("error")
         if not self._items:

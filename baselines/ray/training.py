@@ -258,7 +258,7 @@ class Training:
         return metrics
 
     def _leave(self) -> None:
-        """On the second Ctrl-C, let the training thread call `ray.shutdown()`, and wait for it."""
+        """After the second Ctrl-C, let the training thread end Ray, and wait until it has."""
         self._leaving.set()
         self._left.wait(timeout=LEAVING)
 
