@@ -154,7 +154,7 @@ def action_loss(
 def predict_walks(
     learner: DaviLearner, weights: PyTree, instances: PyTree, boards: PyTree
 ) -> Float32[Array, "walks boards *actions"]:
-    """Return the network's outputs for each board of each walk. A walk has one puzzle instance."""
+    """Return the network's outputs for all boards of all walks; walk i has `instances[i]`."""
     over_walk = jax.vmap(functools.partial(predict, learner), in_axes=(None, None, 0))
     return jax.vmap(over_walk, in_axes=(None, 0, 0))(weights, instances, boards)
 

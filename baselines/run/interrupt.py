@@ -20,7 +20,7 @@ class Interrupt:
     """
 
     def __init__(self, promise: str, last: Callable[[], object] = lambda: None) -> None:
-        """Store what the first Ctrl-C prints (`promise`) and what the second one calls (`last`)."""
+        """Store the text that the first Ctrl-C prints, and the function that the second calls."""
         self.asked = False
         self._promise, self._last = promise, last
         # Only the main thread can set signal handlers; in other threads, do nothing.

@@ -354,7 +354,7 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
 
 
 def _given(read: Any, saved: Options[Any]) -> tuple[Any, bool]:
-    """Read the flags, with defaults `saved`; also return whether --learning-rate is given."""
+    """Read the flags, with defaults `saved`; also return whether --learning-rate is set."""
     settings = saved.settings
     if not settings.restarts:
         return read(saved), False
