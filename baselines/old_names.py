@@ -107,7 +107,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _Moved(types.ModuleType):
-    """Module that looks its attributes up in other modules, which it imports on first use."""
+    """Module that takes all attributes from other modules, which it imports on first use."""
 
     def __init__(self, name: str, sources: list[str]) -> None:
         super().__init__(name, f"Old name of {' and '.join(sources)}.")

@@ -59,7 +59,7 @@ class Planner:
         raise ValueError(f"{algorithm} takes no learned heuristic; give astar, qstar or beam")
 
     def levels(self, levels: PuzzleLevel, key: Array) -> PuzzleLevel:
-        """Convert levels of the puzzle (batch, ...) to levels of `domain`, in which to search.
+        """Convert levels of the puzzle (batch, ...) to levels of `domain`, for a search.
 
         If `domain` is a learned model, the board and the goal of each level are encoded. Otherwise
         the levels are returned unchanged.

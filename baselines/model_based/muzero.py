@@ -125,7 +125,7 @@ class Settings(Replay):
 
     @property
     def window(self) -> str:
-        """Name of a sample from the replay buffer (a sequence of steps), for error messages."""
+        """Name of an item sampled from the replay buffer (several steps), in error messages."""
         return "a window"
 
     @property

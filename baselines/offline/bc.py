@@ -151,7 +151,7 @@ def logged(settings: Settings) -> tuple[str, ...]:
 
 
 def is_going(settings: Settings, runner: Runner) -> Array:
-    """Return whether training continues: the held-out loss has improved in `patience` updates.
+    """Return whether training continues: the held-out loss fell in the last `patience` updates.
 
     Without held-out episodes, or with `patience=0`, training always continues.
     """

@@ -116,7 +116,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Act, add the visited states to the dataset, learn; return the new state and metrics."""
+    """Collect a rollout, add it to the dataset, and train; return new state and metrics."""
     memory = runner.memory
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     mixture = probability(learner.settings, runner.updates)

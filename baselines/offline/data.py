@@ -1,4 +1,4 @@
-"""Demonstrations as input arrays of the compiled training program, and settings of its learners."""
+"""Demonstrations as arguments of the compiled training program; settings of offline learners."""
 
 import dataclasses
 import functools

@@ -54,7 +54,7 @@ check = data.check
 
 
 def network(env: Env, **given: Any) -> Separate:
-    """Return a network whose policy part is the policy, and whose critic part is the value."""
+    """Return a network with separate layers for the policy and for the value (`Separate`)."""
     return Separate(ActorCritic.of(env, **given))
 
 

@@ -248,7 +248,7 @@ def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
 def _checkpointer() -> ocp.StandardCheckpointer:
     """Return an Orbax checkpointer that does not wait for the other processes of a run.
 
-    Waiting would never end: only process 0 writes checkpoints, and each process reads on its own.
+    Only process 0 writes checkpoints, and each process reads them at its own time.
     """
     this = jax.process_index()
     alone = ocp.options.MultiprocessingOptions(

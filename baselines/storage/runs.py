@@ -175,7 +175,7 @@ def load_policy(
 
 
 def _weights(run: "Run", shapes: PyTree, seed: int, best: bool) -> PyTree[Array]:
-    """Return the newest weights of a seed or, with `best`, its weights at the best evaluation."""
+    """Return a seed's newest weights or, with `best`, those of its best evaluation."""
     if not best:
         found = run.restore({"weights": shapes})[1]
         return jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
@@ -340,7 +340,7 @@ class Run:
                 raise
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the log's records, up to the first invalid line (the last may be incomplete)."""
+        """Return the log's records before the first invalid line, often an incomplete last one."""
         file = self.path / "log.jsonl"
         records = []
         for line in file.read_bytes().splitlines() if file.is_file() else ():

@@ -196,7 +196,7 @@ def test_a_run_with_the_same_total_has_the_same_settings(tmp_path):
     ],
 )
 def test_a_learning_rate_that_has_fallen_begins_anew_if_asked(tmp_path, name):
-    """A run whose learning rate fell to 0 takes more steps only with a new --learning-rate."""
+    """A run whose learning rate has fallen to 0 can continue only with a new --learning-rate."""
     algorithm, id, given, value = SCHEDULES[name]
     run, before = saved(tmp_path, algorithm, id, PLANNED, **given)
     with pytest.raises(runs.RunError, match=r"learning rate has fallen to 0.* --learning-rate"):
