@@ -143,8 +143,8 @@ def value_of(
 ) -> float:
     """Return the n-step value target of a step, computed by a loop.
 
-    The target is the discounted sum of up to `n_step` rewards, plus the discounted bootstrap value.
-    It ends with the last reward of the episode. A terminated episode has no bootstrap value.
+    The target is the discounted sum of up to `n_step` rewards of the episode, plus the discounted
+    bootstrap value. If a terminal step is among them, there is no bootstrap value.
     """
     total, power = 0.0, 1.0
     for at in range(moment, moment + n_step):

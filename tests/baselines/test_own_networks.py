@@ -61,7 +61,7 @@ def test_a_recurrent_network_trains_on_sequences():
 
 
 def test_the_generic_unroll_equals_the_faster_one():
-    """`Recurrent` overrides `unroll`; the generic `unroll` of `Network` gives the same results."""
+    """`Recurrent.unroll` is faster than `Network.unroll`; both must return the same results."""
     network = policies.Recurrent.of(Clock(), (8,), 2, memory=4)
     key = jax.random.key(0)
     obs, done = jax.random.normal(key, (7, 1)), jnp.arange(7) % 3 == 2
@@ -74,7 +74,7 @@ def test_the_generic_unroll_equals_the_faster_one():
 
 @pytest.mark.parametrize("algorithm", ["ppo", pytest.param("ppo-rnn", marks=pytest.mark.full)])
 def test_actor_and_critic_share_nothing(algorithm):
-    """With `separate`, one network returns the logits and the other the values."""
+    """With `separate`, one network returns the logits and a second one the values."""
     agent = learner(Countdown(), algorithm, separate=True)
     obs, key = jnp.ones((3, 1)), jax.random.key(0)
     weights = jax.jit(agent.network.init)(key, obs[0])
@@ -174,8 +174,8 @@ def test_a_module_of_this_folder_has_environments(tmp_path):
         ["eval", "run", "--episodes", "2"],
         ["info", "nowhere:Mine-Berries-5x5-v0"],
     ):
-        # Remove the current folder from `sys.path`, because the installed command `jaxenvs` has no
-        # current folder there either.
+        # Remove the current folder from `sys.path`: the path of the installed command `jaxenvs`
+        # does not contain it either.
         code = (
             "import sys; sys.path.remove(''); from jaxenvs.cli import program; sys.exit(program())"
         )

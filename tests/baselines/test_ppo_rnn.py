@@ -85,7 +85,7 @@ def collected(request):
 
 
 def kept(runner) -> np.ndarray:
-    """Return the largest absolute value in each environment's recurrent state; 0 if empty."""
+    """Return, per environment, the largest absolute value in its recurrent state, 0 at a reset."""
     leaves = [np.abs(np.asarray(leaf)) for leaf in jax.tree.leaves(runner.memory)]
     return np.max([leaf.reshape(*leaf.shape[:2], -1).max(axis=-1) for leaf in leaves], axis=0)
 

@@ -33,8 +33,8 @@ def flat(known: Priorities, slots: int = SLOTS) -> np.ndarray:
 def test_complete_windows_of_steps_alone_have_a_priority():
     """Only a slot whose step begins a complete window has a priority above 0.
 
-    Compare with lists of the steps. The ring buffer wraps around several times, and truncations
-    follow terminations.
+    Compare with lists of the steps. The ring buffer wraps around several times. Steps may terminate
+    an episode, truncate it, or do both.
     """
     stream, draw = Stream(2), np.random.default_rng(0)
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)

@@ -31,7 +31,7 @@ LABELS = [{"seed": 3}, {"seed": 4}]
 
 
 def tasks(limit: int, **lengths: int):
-    """Return trials with two tasks, an easy one and an impossible one, and their params."""
+    """Return trials of an easy task and an impossible task, and the params of the trials."""
     # Goals of the two tasks: be near a wall (easy), and hold an object that does not exist.
     goals = [(xland.Goal.AGENT_NEAR, 2, 6), (xland.Goal.HOLD, 12, 11)]
     rulesets = [xland.Ruleset.of(goal, (), [(3, 1)]).packed() for goal in goals]

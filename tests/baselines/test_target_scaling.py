@@ -85,7 +85,7 @@ def test_rollouts_keep_values_in_rewards():
 
 
 def test_a_value_is_converted_from_both_scales():
-    # Standard deviation of scaled rewards: 5.
+    # The running standard deviation of rewards is 5.
     rewards = Moments(jnp.float32(9), jnp.float32([7]), jnp.float32([25]))
     # Target mean 2, deviation 2.
     scales = value_scales.Scales(jnp.float32([0.5, 1.0, 4.0]), rewards)

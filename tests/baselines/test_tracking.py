@@ -119,7 +119,7 @@ def test_evaluations_are_rows_and_the_best_policy_is_kept(looked_at, tmp_path):
     saved = newest(out)
     np.testing.assert_array_equal(saved["best.return"], returns.max(axis=0))
     np.testing.assert_array_equal(saved["best.update"], 1 + returns.argmax(axis=0))
-    # Evaluating the loaded policy again, on the same levels, gives the recorded return.
+    # The return of each loaded best policy, on the same levels, must equal the recorded return.
     run = runs.Run.open(out)
     policies = [runs.load_policy(out, seed, best=True) for seed in (0, 1)]
     weights = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(p.weights for p in policies))
@@ -159,7 +159,7 @@ def test_films_show_an_episode(looked_at):
     assert [film.name for film in films] == ["00000002.gif", "00000004.gif"]
     for film in films:
         with Image.open(film) as picture:
-            # At most 100 steps, the time limit, and the first frame.
+            # A video has the first frame and a frame per step; the time limit is 100 steps.
             assert 2 <= picture.n_frames <= 101
 
 
@@ -203,7 +203,7 @@ def test_a_callback_ends_a_run(tmp_path):
     flags = [ID, *FLAGS, *total(4), "--out", str(out)]
     assert main(flags, callback=lambda row: row["update"] == 2) == 0
     rows = runs.Run.open(out).records()
-    # Update 3 was already running when the callback ended the run.
+    # The callback ended the run after update 2, while update 3 was already running.
     assert [row["update"] for row in rows] == [1, 2, 3]
     assert checkpoints.newest(out / "checkpoints") == 3 and (out / "eval.json").is_file()
 

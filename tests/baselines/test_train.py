@@ -287,9 +287,9 @@ def test_the_next_chunk_is_dispatched_before_metrics_are_read(finished, tmp_path
 
 
 def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
-    """Updates continue while a checkpoint is written in a thread.
+    """Updates continue while a thread writes a checkpoint.
 
-    No checkpoint begins before the previous one has been written.
+    A checkpoint begins only after the previous one has been written.
     """
     dispatched, written = threading.Event(), []
 

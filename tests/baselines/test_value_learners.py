@@ -35,7 +35,7 @@ def weights_of(agent, seed=0):
 
 
 def masked_batch():
-    """Return a batch of random items; in some of them one of the two actions is illegal."""
+    """Return a batch of random items; in some items, one of the two actions is illegal."""
     draw = np.random.default_rng(3)
     masks = np.array([[True, True], [True, False], [False, True]])[draw.integers(0, 3, (2, ROWS))]
     batch = some_batch(ROWS)
@@ -385,7 +385,7 @@ EVERYTHING = {"noisy": True, "munchausen": 0.9, "priority": 0.6, "epsilon_power"
     ],
 )
 def test_all_settings_together_in_the_smallest_replay_buffer(algorithm, more):
-    """Use one environment that is truncated every five steps, bfloat16, and large batches."""
+    """Use the smallest buffer: one environment, with episodes of five steps, and bfloat16."""
     small = {"num_envs": 1, "rollout_steps": 3, "capacity": 5, "warm_up": 3, "n_step": 3}
     small |= {"gradient_steps": 2, "reset_every": 4, "batch_size": 40, "total_steps": 30}
     agent = learner(Gate(), algorithm, bfloat16=True, **(small | more))

@@ -236,7 +236,7 @@ def learn(ppo_, runner, rollout, key):
 
 
 def test_a_fragment_learner_takes_ppos_steps(collected):
-    """A learner that receives a rollout gets the same weights as PPO, which collects it."""
+    """Given PPO's rollout, a learner of fragments makes the same weights as PPO itself."""
     ppo_, runner, rollout = collected
     small = runner._replace(world=(), obs=(), returns=(), lengths=())
     key = jax.random.split(jax.random.wrap_key_data(runner.key))[1]

@@ -120,7 +120,8 @@ def test_transitions_are_moves_of_the_puzzle():
     apply = jax.jit(jax.vmap(functools.partial(learner.env.apply, ())))
     np.testing.assert_array_equal(after, apply(jnp.asarray(before), seen.action).board)
     assert set(np.asarray(seen.action)) == set(range(6)) and len(seen.action) == 402
-    # The first four transitions are a walk, in which each begins where the last one ended.
+    # The first four transitions are one walk: each begins in the state where the previous one
+    # ended.
     np.testing.assert_array_equal(before[1:4], after[0:3])
     goal = np.asarray(learner.env.goal(()))
     np.testing.assert_array_equal(seen.solved, (after == goal).all(axis=1))
