@@ -143,7 +143,7 @@ def comparison(runs: Sequence[str], score: str = "return", normalize: bool = Fal
 
 
 def _named(text: str) -> tuple[str, Path]:
-    """Split `NAME=path` into name and path; if a file is called `text`, the path is `text`."""
+    """Split `NAME=path` into name and path; an existing path is returned as it is."""
     name, equals, path = text.partition("=")
     if not equals or os.path.exists(text):
         return "", Path(text)

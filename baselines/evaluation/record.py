@@ -187,7 +187,7 @@ def _have_distinct_seeds(group: list[dict[str, Any]]) -> bool:
 
 
 def _merge(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge several records into one record with the seeds of all of them."""
+    """Merge the records of several runs into one record, which contains all their seeds."""
     of_a_run = int(command.partition(" --seeds ")[2].partition(" ")[0])
     first = (str(seed) for record in group for seed in _seeds(record)[::of_a_run])
     evaluation = _evaluation([record["evaluation"] for record in group])
@@ -208,7 +208,7 @@ def _merge(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _joined(group: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the evaluations by `jaxenvs eval` that all records have, with the seeds joined."""
+    """Return the evaluations by `jaxenvs eval` that every record has, with all their seeds."""
     found = [record.get("evaluations", {}) for record in group]
     return {
         name: {**each, "seeds": [seed for one in found for seed in one[name]["seeds"]]}
@@ -218,9 +218,9 @@ def _joined(group: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge the contents of several eval.json files, of runs that differ only in their seeds.
+    """Merge the contents of eval.json files of runs that differ only in their seeds.
 
-    Evaluations inside an evaluation, such as a planner's `without_search`, are merged, too.
+    Nested evaluations, such as a planner's `without_search`, are merged in the same way.
     """
     seeds = [seed for each in found for seed in each["per_seed"]]
     values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}

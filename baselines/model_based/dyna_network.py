@@ -129,15 +129,16 @@ class WorldTransformer(nn.Module):
     ) -> tuple[Prediction, Float32[Array, "steps actions"]]:
         """Return the predictions for up to `context` successive steps, and logits of legal actions.
 
-        The logits are those of the probability that each action is legal at each step. `over` is
-        True at the last step of an episode: later steps do not attend to that episode.
+        The sigmoid of such a logit is the predicted probability that an action is legal at a step.
+        `over` is True at the last step of an episode; steps of later episodes do not attend to this
+        episode.
         """
         seen = block_causal(over)
         tokens = self.tokens(cells, rest, history, action)
         for layer in self.layers:
             tokens, _ = layer(tokens, None, seen)
         predicted = self.heads(tokens)
-        # Call `reward` once, because Flax creates the weights of its layers at their first call.
+        # Flax creates the weights of a layer at its first call, so call the layers of `reward` too.
         if self.is_initializing():
             self.reward(predicted.token, rest, history, rest, over)
         return predicted, jax.vmap(self.allowed)(cells, rest)

@@ -36,8 +36,9 @@ def plan(
 ) -> Plan:
     """Search in the model from each observation; return the actions and improved policies.
 
-    With `gumbel_scale=0`, the actions are deterministic. `mask` holds the legal actions at the
-    roots. `dirichlet` is the fraction of Dirichlet noise in the root policy of Stochastic MuZero.
+    `gumbel_scale=0` makes the actions deterministic. `mask` holds the legal actions at the roots.
+    `dirichlet` is used only by Stochastic MuZero: the fraction of Dirichlet noise in the root
+    policy.
     """
     import mctx
 

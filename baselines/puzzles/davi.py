@@ -86,7 +86,7 @@ DaviLearner = Learner[Settings, CostToGo]
 
 
 def init(learner: DaviLearner, key: Array) -> Runner:
-    """Return initial weights, and a target network with the same weights."""
+    """Return the initial training state; the target network has the weights of the network."""
     key_weights, key_level, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.reset(key_level).obs)
     state, data = optimiser(learner.settings).init(weights), jax.random.key_data(key_rest)

@@ -125,7 +125,7 @@ WorldLearner = Learner[Settings, Networks]
 
 
 def init(learner: WorldLearner, key: Array) -> Runner:
-    """Return initial weights, and a data set of transitions collected by random actions."""
+    """Return the initial training state; its data set of transitions is collected here."""
     key_seen, key_model, key_q, key_rest = jax.random.split(key, 4)
     nets, settings = learner.network, learner.settings
     seen = gather(learner, key_seen, settings.transitions)

@@ -1,9 +1,9 @@
 """Actors of PPO on Ray: they step their environments and return fragments, pieces of rollouts.
 
-A fragment is a pair: a dict with the fields of a `rollouts.Rollout`, (steps, envs, ...), and the
-observations after the last step, (envs, ...). An actor that steps jaxenvs environments runs PPO's
-compiled rollout. An actor that steps Gymnasium environments in Python compiles only the policy. It
-imports the network but not the learner.
+A fragment is a pair. Its first item is a dict with the fields of a `rollouts.Rollout`, (steps,
+envs, ...); its second item is the observations after the last step, (envs, ...). In jaxenvs
+environments, an actor runs PPO's compiled rollout. Gymnasium environments step in Python, so an
+actor compiles only the policy; it then imports the network but not the learner.
 """
 
 import functools

@@ -1,8 +1,8 @@
 """Learner of Ape-X: a process that learns from batches of the replay shards.
 
-Data moves through Ray's object store: new transitions go from actors to shards, batches from shards
-to the learner, and new TD errors from the learner back to the shards. The main process passes only
-references to these objects.
+Data moves through Ray's object store: new transitions from actors to shards, batches from shards to
+the learner, and new TD errors from the learner to the shards. The main process passes only
+references to this data.
 """
 
 import functools

@@ -1,10 +1,9 @@
 """Training loop on Ray: it schedules actors and learners, and replaces processes that die.
 
-The main process writes the run's files and passes only object references between actors and
-learners. Fragments (pieces of rollouts) and weights move through Ray's object store. In `sync`
-mode, all fragments of an update are sampled with the current weights, while the learner waits. In
-`async` mode, actors sample while the learner learns, but are at most one update ahead of the
-learner.
+The main process writes the run's files. Fragments (pieces of rollouts) and weights move through
+Ray's object store; the main process passes only references to them. In `sync` mode, actors sample
+all fragments of an update with the current weights, while the learner waits. In `async` mode,
+actors sample while the learner learns, but are at most one update ahead of the learner.
 """
 
 import dataclasses

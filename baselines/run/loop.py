@@ -64,7 +64,7 @@ def start(learner: Learner[Any], keys: Array, params: PyTree[Array] = None) -> A
 def run_chunk(
     learner: Learner[Any], runners: Any, params: PyTree[Array] = None
 ) -> tuple[Any, dict[str, Array]]:
-    """Make `chunk` updates of every seed; also return their metrics, (seeds, chunk)."""
+    """Make `chunk` updates of every seed; return the runners and the metrics, (seeds, chunk)."""
     devices, where = learner.devices, partition(learner)
 
     def seeds(runners: Any, params: PyTree[Array]) -> tuple[Any, dict[str, Array]]:

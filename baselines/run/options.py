@@ -272,7 +272,7 @@ def directory(options: Options[Any], config: Config) -> Run:
 
 
 def fields(pairs: tuple[str, ...], flag: str = FLAG) -> dict[str, Any]:
-    """Parse arguments such as `view_size=5 obs=full` to keywords, see `jaxenvs.commands.fields`."""
+    """Parse arguments such as `view_size=5 obs=full`; return the values by name."""
     try:
         return parse_fields(pairs, flag)
     except ValueError as error:

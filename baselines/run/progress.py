@@ -58,7 +58,7 @@ class ProgressLine:
         self._bar.stop()
 
     def update(self, metrics: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-        """Return the log records of a chunk of updates, whose metrics are (seeds, updates)."""
+        """Count a chunk of updates with `metrics`, (seeds, updates); return its log records."""
         oldest = metrics.get(OLDEST)
         rest = {name: values for name, values in metrics.items() if name != OLDEST}
         records = []
@@ -75,7 +75,7 @@ class ProgressLine:
         return records
 
     def show(self, note: str = "") -> None:
-        """Update the progress line; call it once the latest records are in the log."""
+        """Update the progress line; call this after the latest records are written to the log."""
         self._note, now = note, time.perf_counter()
         text, left = self._text(), self._left()
         self._bar.update(self._task, completed=self._done, text=text, left=left)
@@ -108,7 +108,7 @@ class ProgressLine:
         return round(made / max(time.perf_counter() - self._compiled[0], 1e-9), 1)
 
     def _text(self) -> str:
-        """Return the text of the progress line, with total steps and speed over the seeds."""
+        """Return the text of the progress line; its steps and speed are sums over the seeds."""
         each, score = self._steps_per_update * self._config.seeds, self._returns.mean
         parts = [f"{self._done * each:,} of {self._updates * each:,} {self._unit}"]
         returned = "return -" if score is None else f"return {score:.3f}"

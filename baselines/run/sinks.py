@@ -1,8 +1,8 @@
 """Copies of the log next to log.jsonl: CSV, TensorBoard, Weights & Biases.
 
-A sink writes one of these copies, and receives each record after it is written to log.jsonl. If a
-run has several seeds, the metric NAME is the mean over the seeds, and NAME/seedN is the value of
-seed N. In a sweep, the name also includes the settings, such as NAME/gamma=0.9 seedN.
+A sink writes one copy. It receives each record after the record is written to log.jsonl. In a run
+of several seeds, the metric NAME is the mean over the seeds, and NAME/seedN is the value of seed N.
+In a sweep, the name also has the settings, such as NAME/gamma=0.9 seedN.
 """
 
 import csv

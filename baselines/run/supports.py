@@ -1,9 +1,9 @@
 """Warnings about TD targets outside a learner's fixed support, which are clipped to its ends.
 
-Learners that predict values as distributions over fixed atoms log the fraction of clipped targets
-as `clipped_targets`. The module of such a learner has two functions. `support(settings)` describes
-the support. `wider(settings, paid)` returns settings whose support covers the rewards and returns
-in `paid`, a `Paid`.
+A learner that predicts values as distributions over fixed atoms logs `clipped_targets`, the
+fraction of TD targets that were clipped. Its module has two functions. `support(settings)`
+describes the support. `wider(settings, paid)` returns settings whose support covers the rewards and
+returns in `paid`, a `Paid`.
 """
 
 import collections

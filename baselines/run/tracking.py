@@ -1,7 +1,7 @@
 """Evaluations and videos during training; evaluations also keep each seed's best weights.
 
-An evaluation or video uses the weights after an update, and runs while training continues. It has
-its own random keys, so training is bit-identical with and without it.
+An evaluation or video uses the weights after an update, while training continues. Its random keys
+are separate, so training is bit-identical with and without evaluations and videos.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor

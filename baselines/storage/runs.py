@@ -126,7 +126,7 @@ class Config:
 
     @property
     def title(self) -> str:
-        """Environment as text: the id and its keywords, sorted so that order does not matter."""
+        """Environment as text: the id and its keywords, sorted by name."""
         given = {**self.fields, **self.params}
         return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(given.items()))])
 

@@ -131,7 +131,7 @@ class Replayed(gymnasium.vector.VectorEnv):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def scaled(gamma, length, rewards, done):
-    """Return scaled rewards; every rollout of `length` steps first updates the statistics."""
+    """Return scaled rewards; the statistics are updated once per rollout of `length` steps."""
     asked = SimpleNamespace(settings=SimpleNamespace(gamma=gamma), devices=ALONE)
     none = reward_scaling.begin(SimpleNamespace(reward_scaling=True), rewards.shape[1])
     scales = {value_scales.SCALES: value_scales.Scales.begin(targets=False, rewards=True)}

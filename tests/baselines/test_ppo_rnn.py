@@ -36,7 +36,7 @@ class CueState(State):
 
 
 class Cue(Endless):
-    """Memory task: a cue is shown at step 0; at step 5 the action equal to it has reward 1."""
+    """Memory task: step 0 shows a cue; at step 5, the action equal to the cue has reward 1."""
 
     @property
     def default_params(self) -> Params:
@@ -85,7 +85,7 @@ def collected(request):
 
 
 def kept(runner) -> np.ndarray:
-    """Return, per environment, the largest absolute value in its recurrent state, 0 at a reset."""
+    """Return, for each environment, the largest absolute value in its recurrent state."""
     leaves = [np.abs(np.asarray(leaf)) for leaf in jax.tree.leaves(runner.memory)]
     return np.max([leaf.reshape(*leaf.shape[:2], -1).max(axis=-1) for leaf in leaves], axis=0)
 
