@@ -54,7 +54,7 @@ check = data.check
 
 
 def network(env: Env, **given: Any) -> Separate:
-    """Return a network with separate layers for the policy and for the value (`Separate`)."""
+    """Return separate networks: the actor is the policy, and the critic is the value network."""
     return Separate(ActorCritic.of(env, **given))
 
 

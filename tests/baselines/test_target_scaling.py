@@ -69,7 +69,7 @@ def test_without_it_nothing_changes():
 def test_rollouts_keep_values_in_rewards():
     """Rollouts store values, truncation values included, in units of the reward.
 
-    The network outputs 0 here, which stands for the running mean of the targets, 2.
+    The network outputs 0 here, so every stored value is the running mean of the targets, 2.
     """
     agent = learner(Countdown(), target_scaling=0.5, rollout_steps=7)
     keys = jax.random.split(jax.random.key(0), 2)
