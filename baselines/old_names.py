@@ -65,7 +65,7 @@ MEMBERS = {  # old module -> old names of classes and functions -> new names
 
 
 def modules_of(name: str) -> tuple[str, ...]:
-    """Return the new names of the module that had this old name; () if it is no old name."""
+    """Return the new names of the module with the old name `name`; () if `name` is not old."""
     if name in RENAMED:
         return RENAMED[name]
     folder, _, module = name.rpartition(".")
@@ -76,7 +76,7 @@ def modules_of(name: str) -> tuple[str, ...]:
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Import hook that finds old names, and loads modules that forward to the new ones."""
+    """Import hook for old module names: it loads a module that forwards to the new modules."""
 
     def find_spec(
         self, fullname: str, path: Any, target: types.ModuleType | None = None
@@ -107,14 +107,14 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _Moved(types.ModuleType):
-    """Module that looks its attributes up in other modules, which it imports on first use."""
+    """Module that takes all attributes from other modules, which it imports on first use."""
 
     def __init__(self, name: str, sources: list[str]) -> None:
         super().__init__(name, f"Old name of {' and '.join(sources)}.")
         self._sources = sources
 
     def __getattr__(self, name: str) -> Any:
-        if name == "__all__":  # `import *` imports these names
+        if name == "__all__":  # names that `import *` imports
             modules = map(importlib.import_module, self._sources)
             return [each for module in modules for each in vars(module) if each[0] != "_"]
         if not name.startswith("__"):
@@ -138,16 +138,16 @@ def _warn(old: str, names: tuple[str, ...], level: int = 3) -> None:
 
 
 def member(package: str, name: str) -> Any:
-    """Return the member `name` of an old module whose name is now the name of a package.
+    """Return a member of an old module whose name is now the name of a package.
 
-    For example, `jaxenvs.baselines.networks` was a module and is now a package. The member comes
-    from its new module, and a warning is issued. Raises `AttributeError` if the old module had no
-    such member.
+    For example, `jaxenvs.baselines.networks` was a module and is now a package. The member is in a
+    new module, from which it is returned with a warning. Raises `AttributeError` if the old module
+    had no such member.
     """
     old = package.removeprefix(f"{PACKAGE}.")
     new = MEMBERS[old].get(name, name)
     (home,) = modules_of(old)
-    # The package's `__init__` has imported the new module, unless that import failed.
+    # The new module is missing only if its import by the package's `__init__` failed.
     module = sys.modules.get(f"{PACKAGE}.{home}")
     if not name.startswith("_") and hasattr(module, new):
         _warn(f"{package}.{name}", (f"{home}.{new}",), 4)
@@ -156,12 +156,12 @@ def member(package: str, name: str) -> Any:
 
 
 def _as_main() -> None:
-    """Run an old command; `runpy` executes the code of this function in the module `__main__`."""
+    """Run an old command. For `python -m`, `runpy` runs this function's code as `__main__`."""
     spec = globals()["__spec__"]
     spec.loader.run(spec.name)
 
 
 def install() -> None:
-    """Append the import hook to `sys.meta_path`; at its end, existing modules are found first."""
+    """Append the import hook to `sys.meta_path`, after the finders of existing modules."""
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.append(Finder())

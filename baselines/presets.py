@@ -47,7 +47,7 @@ def _rows(id: str, algorithm: str) -> list[Preset]:
 def reads_mission(id: str) -> bool:
     """Return whether the environment with this id observes a mission text by default.
 
-    It does so if its default is `obs="dict"`, and this Dict observation has an entry "mission".
+    It does if its default is `obs="dict"`, and the Dict observation has an entry "mission".
     """
     env = jaxenvs.make(id)
     space, chosen = env.observation_space, getattr(env, "obs", None)

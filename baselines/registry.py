@@ -21,7 +21,7 @@ from .core.puzzles import has_goal, has_unit_cost
 from .core.value_scales import Rescaled
 from .networks.policies import Separate, check_outputs, load_network
 
-# settings of the network that learners or older runs may lack
+# settings of the network that some learners, and some older runs, do not have
 OPTIONAL = (
     "bfloat16",
     "activation",
@@ -55,7 +55,8 @@ def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learn
         return module.build(row, env, settings, devices)
     if getattr(settings, "bonus", 0.0) and settings.novelty == "e3b":
         _check_discrete(env)
-    if not hasattr(settings, "num_envs"):  # the learner does not act while it trains
+    # a learner without `num_envs` does not step environments while it trains
+    if not hasattr(settings, "num_envs"):
         return Learner(row, make_vec(env, 1), network(row, env, vars(settings)), settings, devices)
     venv = devices.batch(env, settings.num_envs, settings.reset_source)
     settings.check_share(venv.num_envs, "a device's share of a rollout")
@@ -63,7 +64,7 @@ def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learn
 
 
 def training_env(name: str, env: Env, settings: Any) -> Env:
-    """Return the environment in which a learner trains: `env` in the learner's wrappers."""
+    """Return the environment in which a learner trains: `env`, wrapped as the learner needs."""
     row = ALGORITHMS[name]
     module = row.load()
     if hasattr(module, "training_env"):
@@ -120,10 +121,10 @@ def search(
     settings: Mapping[str, Any],
     simulations: int | None = None,
 ) -> Search | None:
-    """Return the search with which a trained policy acts, or None if the learner has no search.
+    """Return the search that chooses a trained policy's actions; None if the learner has none.
 
-    `planning.search_of` describes `simulations`. Settings that an older run lacks get their default
-    values.
+    `planning.search_of` describes `simulations`. Settings that an older run lacks have their
+    default values.
     """
     if not row.searches and not simulations:
         return None
@@ -150,7 +151,7 @@ def join_names(names: Sequence[str]) -> str:
 
 
 def _check_discrete(env: Any) -> None:
-    """Raise `ValueError` unless actions are Discrete, as E3B's inverse model requires."""
+    """Raise `ValueError` unless actions are Discrete, because E3B's inverse model predicts them."""
     if not isinstance(env.action_space, Discrete):
         raise ValueError(
             f"novelty=e3b needs discrete actions, and {env.name} has the action space "

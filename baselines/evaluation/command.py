@@ -116,9 +116,9 @@ def _run(argv: list[str]) -> int:
 
 
 def _steps(run: Run) -> int | None:
-    """Return the number of steps of each seed at the newest checkpoint, as recorded in log.jsonl.
+    """Return the number of steps of each seed at the newest checkpoint, read from log.jsonl.
 
-    Returns None if log.jsonl has no record of this checkpoint's update.
+    Returns None if log.jsonl has no record of the update of this checkpoint.
     """
     update = checkpoints.newest(run.checkpoints)
     made = (record.get("steps") for record in run.records() if record["update"] == update)
@@ -136,7 +136,7 @@ def _statements(found: dict[str, Any]) -> list[str]:
 
 
 def _chosen_by(run: Run) -> list[dict[str, Any]]:
-    """Return, for each seed, the evaluation during training with the highest return."""
+    """Return, for each seed, the update, return and policy of its best evaluation in training."""
     rows = [row for row in run.records() if "eval_return" in row]
     found = []
     for seed in range(run.config.seeds):
@@ -183,11 +183,11 @@ def _parser() -> Parser:
 
 
 def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, Any]:
-    """Evaluate the policy of one seed, print a line of results, and return them for --json.
+    """Evaluate the policy of one seed, print a line of results, and return the results for --json.
 
-    The entry `here` of the returned dict has the results in jaxenvs. Options add entries: `random`
-    for random play (`--random`), `worst` for the worst levels (`--worst`), and `there` for the
-    original package (`--in`).
+    The returned dict has an entry `here` with the results in jaxenvs. Options add entries:
+    `--random` adds `random` (random play), `--worst` adds `worst` (the worst levels), and `--in`
+    adds `there` (the original package).
     """
     package, count, greedy = args.package, args.episodes, args.greedy
     key_here, key_there = jax.random.split(jax.random.fold_in(jax.random.key(seed), EVALUATION))
@@ -220,7 +220,7 @@ def _result(name: str, seed: int, policy: Policy, args: Namespace) -> dict[str, 
 
 
 def _with_regret(result: dict[str, Any], best: regret.Optimum | None, played: Episodes) -> str:
-    """Add the regret to a result; return the regret as text, or "" without `--regret`."""
+    """Add the regret to `result`, and return it as text; return "" without `--regret`."""
     if best is None:
         return ""
     found = regret.figures(best, played)

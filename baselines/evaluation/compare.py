@@ -40,7 +40,7 @@ EXAMPLES = (
 SCORES = {"return": "mean_return", "success": "success_rate", "length": "mean_length"}
 FEW = 5  # number of runs of a method in a task below which an interval is unreliable
 LARGEST = 2**24  # largest eval.json that is read, in bytes
-# Errors that a damaged eval.json may cause, for example because its numbers are too large or its
+# Errors that reading a damaged eval.json may raise, for example if its numbers are too large or its
 # lists are nested too deeply.
 DAMAGE = (OSError, ValueError, TypeError, KeyError, ArithmeticError, RecursionError, StopIteration)
 POINTS = 101  # number of score thresholds at which a performance profile is computed
@@ -143,7 +143,7 @@ def comparison(runs: Sequence[str], score: str = "return", normalize: bool = Fal
 
 
 def _named(text: str) -> tuple[str, Path]:
-    """Split `NAME=path` into name and path, unless a file or folder is called `text` as a whole."""
+    """Split `NAME=path` into name and path; an existing path is returned as it is."""
     name, equals, path = text.partition("=")
     if not equals or os.path.exists(text):
         return "", Path(text)
@@ -183,7 +183,7 @@ def _evaluated(path: Path, score: str) -> Evaluated:
 
 
 def _policy(result: dict[str, Any]) -> str:
-    """Return the description of the policy in an eval.json, or a substitute for older files."""
+    """Return the description of the policy in an eval.json; older files get a substitute text."""
     if "policy" in result:
         return as_phrase(result["policy"])
     search = "greedy actions of a search" if "without_search" in result else "not stated"
@@ -191,7 +191,7 @@ def _policy(result: dict[str, Any]) -> str:
 
 
 def _check_pooled(run: Evaluated, others: Sequence[Evaluated], named: bool) -> None:
-    """Raise `UsageError` if a run cannot be pooled with the other runs of its method and task."""
+    """Raise `UsageError` if `run` cannot be pooled with `others`, runs of its method and task."""
     for other in others:
         if not named and run.config.settings != other.config.settings:
             raise UsageError(
@@ -228,7 +228,7 @@ def _normalised(
     scaled: dict[str, list[np.ndarray]] = {name: [] for name in scores}
     for task, config in enumerate(configs):
         known = random.get(config.id)
-        # Any `obs` is allowed, because the kind of observation does not affect random play.
+        # `obs` may have any value, because random play does not depend on the observations.
         if known is None or config.params or config.fields.keys() - {"obs"}:
             raise UsageError(f"no random play of {config.title} is recorded; leave --normalize out")
         best = max(float(each[task].mean()) for each in scores.values())
@@ -275,7 +275,7 @@ def _row(name: str, scores: statistics.Scores, each: bool = False) -> list[str]:
 
 
 def _policies(found: Comparison) -> list[str]:
-    """Return lines that describe the policies: one per method, or one per task if they differ."""
+    """Return one line per method that describes its policy, or one per task if policies differ."""
     lines = []
     for name, policies in found.policies.items():
         same = len(set(policies)) == 1

@@ -11,12 +11,10 @@ from matplotlib.figure import Figure
 
 from jaxenvs.core.files import replacing
 
-# Number of latest episodes that a point of a curve averages, rounded up to whole updates. A mean
-# over a single update would be biased, because few episodes end in an update, and short episodes
-# end first.
+# Number of latest episodes that a point of a curve averages; all episodes of an update are
+# included. The mean of a single update would be biased, because short episodes end first.
 EPISODES = 200
-# In a short run, a point averages 1 / SHARE of all episodes of the seed, if these are fewer than
-# EPISODES.
+# If a seed has fewer than SHARE * EPISODES episodes, a point averages 1 / SHARE of them.
 SHARE = 10
 # Largest number of seeds whose curves are drawn in separate colours and named in a legend. Outside
 # of sweeps, the curves of more seeds are pale and have one colour, and their median is drawn, too.
@@ -36,9 +34,9 @@ def points(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the points of learning curves: steps (records,) and mean returns (records, seeds).
 
-    A mean is over the fewest latest updates in which at least `latest` episodes ended, and NaN
-    until so many have ended. `latest` defaults to `EPISODES` or, in a short run, to 1 / `SHARE` of
-    a seed's episodes.
+    Each mean is over the latest updates: as few as contain at least `latest` episodes. Points
+    before that many episodes are NaN. The default of `latest` is `EPISODES` or, if smaller, 1 /
+    `SHARE` of a seed's episodes.
     """
     steps = np.array([r["steps"] for r in records])
     episodes = np.array([r["episodes"] for r in records])
@@ -49,8 +47,8 @@ def points(
         latest = int(np.clip(np.median(ended[-1]) // SHARE, 1, EPISODES))
     returns = np.full(means.shape, np.nan)
     for seed in range(means.shape[1]):
-        # For each record, find the latest earlier record with at least `latest` episodes in
-        # between.
+        # For each record, find the latest earlier record such that at least `latest` episodes ended
+        # between the two.
         begin = np.searchsorted(ended[:, seed], ended[1:, seed] - latest, side="right") - 1
         enough = begin >= 0
         count = ended[1:, seed] - ended[begin, seed]
@@ -114,7 +112,7 @@ def figure(size: tuple[float, float], rows: int, columns: int) -> tuple[Figure, 
 def _lines(axes: Any, steps: np.ndarray, returns: np.ndarray, names: list[str]) -> None:
     """Draw one curve per agent.
 
-    If there are more than `NAMED` agents and no sweep, the median of the curves is drawn, too.
+    For more than `NAMED` seeds outside of a sweep, also draw the median of the curves.
     """
     axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g} M" if x >= 1e6 else f"{x / 1e3:g} k")
     marker = "." if len(steps) < 3 else ""

@@ -111,10 +111,10 @@ def program(policy: Policy) -> bytes:
 
 
 def exportable(policy: Policy) -> Callable[..., Any]:
-    """Return the function from one observation to outputs, which the program applies to a batch.
+    """Return the function of one observation that the exported program applies to a batch.
 
-    The function is `policy.think`, but for a Box action space it outputs means and standard
-    deviations.
+    The function is `policy.think`. For a Box action space, it returns means and standard deviations
+    in place of the network's outputs.
     """
     actions = distributions.of(policy.env.action_space)
     if not isinstance(actions, distributions.TanhGaussian):
@@ -128,7 +128,7 @@ def exportable(policy: Policy) -> Callable[..., Any]:
 
 
 def distribution(space: spaces.Space) -> dict[str, Any]:
-    """Return a description of the action distribution whose parameters the program outputs."""
+    """Return a description of the action distribution; the program outputs its parameters."""
     if isinstance(space, spaces.Discrete):
         return {"kind": "categorical", "logits": space.n}
     if isinstance(space, spaces.MultiDiscrete):
@@ -144,10 +144,10 @@ def distribution(space: spaces.Space) -> dict[str, Any]:
 
 
 def value(policy: Policy) -> dict[str, Any]:
-    """Return a description of the value that the program outputs: its unit and its scaling.
+    """Return a description of the program's value output: its unit and its scaling.
 
-    The value is the network's output, scaled by `factor` and shifted by `offset`. Both are null if
-    an older version of jaxenvs did not save them.
+    The value is the network's output, scaled by `factor` and shifted by `offset`. Both are null for
+    runs of older versions of jaxenvs that did not save them.
     """
     offset, factor = (
         None if math.isnan(x) else x for x in value_scales.offset_and_factor(policy.weights)

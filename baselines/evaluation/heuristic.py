@@ -78,7 +78,7 @@ def compare(
 
 
 def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]:
-    """Return a search's node counts and times (without compilation); {} if there was no search."""
+    """Return the node counts and times of a search, without compilation; {} if `found` is empty."""
     if not found:
         return {}
     return {
@@ -98,8 +98,8 @@ def _optimum(
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     """Return the optimal cost of each board, whether it is known, and the result of an A* search.
 
-    If the puzzle has optimal costs in closed form (`Puzzle.oracle`), there is no search, and its
-    result is {}. Otherwise A* finds the costs, and the result is the dict that `_all` returns.
+    If `Puzzle.oracle` computes optimal costs in closed form, there is no search, and the result is
+    {}. Otherwise A* computes the costs, and the result is the dict that `_all` returns.
     """
     if type(puzzle).oracle is not Puzzle.oracle:
         least = jax.jit(jax.vmap(puzzle.oracle))(levels.instance, levels.board)
@@ -142,10 +142,10 @@ def print_figures(found: dict[str, Any]) -> None:
 def _all(
     method: Callable[..., search.Result], levels: PuzzleLevel, boards: int, budget: int
 ) -> dict[str, Any]:
-    """Search from all levels, in batches of `AT_ONCE`.
+    """Search from all levels, `AT_ONCE` levels at a time.
 
-    Return arrays with one entry per board (whether solved, whether optimal, cost, actions), and the
-    total node counts and seconds.
+    Return arrays with an entry for each board: whether it is solved, whether the plan is optimal,
+    cost, actions. Also return the total node counts and seconds.
     """
     columns: dict[str, list[np.ndarray]] = {"solved": [], "optimal": [], "cost": [], "actions": []}
     counts = {"expanded": 0, "nodes": 0, "seconds": 0.0, "processor": 0.0}

@@ -27,7 +27,7 @@ from ..storage.heuristics import trained
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Planner:
-    """A trained run, prepared for search: the domain to search in, and the learned heuristic."""
+    """A trained run, prepared for search: the states to search, and the learned heuristic."""
 
     puzzle: Puzzle
     # `search.Domain` with the states and moves to search: the puzzle, or its learned model
@@ -36,8 +36,8 @@ class Planner:
     # For Q* search: function (instance or goal, state) -> predicted cost of each action plus
     # the cost-to-go after it. None if the run's network has no output per action.
     q: Callable[[Any, Any], Float32[Array, " actions"]] | None
-    # Function (levels of the puzzle, key) -> the same levels as states of the learned model. None
-    # if `domain` is the puzzle.
+    # function (levels of the puzzle, key) -> these levels, converted to states of the learned
+    # model; None if the search is in the puzzle
     see: Callable[[PuzzleLevel, Array], PuzzleLevel] | None = None
 
     @property
@@ -59,7 +59,7 @@ class Planner:
         raise ValueError(f"{algorithm} takes no learned heuristic; give astar, qstar or beam")
 
     def levels(self, levels: PuzzleLevel, key: Array) -> PuzzleLevel:
-        """Convert levels of the puzzle (batch, ...) to levels of `domain`, in which to search.
+        """Convert levels of the puzzle (batch, ...) to levels of `domain`, for a search.
 
         If `domain` is a learned model, the board and the goal of each level are encoded. Otherwise
         the levels are returned unchanged.
@@ -109,8 +109,8 @@ def learned_domain(
 ) -> search.Domain:
     """Return the learned model of a puzzle as a `Domain`, in which search algorithms can plan.
 
-    States and goals of the domain are codes, the bits of latent states. The heuristic of a code is
-    the smallest predicted cost of an action, which includes the cost-to-go after the action.
+    States and goals of the domain are codes (bits). The heuristic of a code is the minimum over the
+    actions of the predicted cost: the cost of the action plus the cost-to-go after it.
     """
     model = learner.network.model
     shape, actions = (model.cells, model.bits), model.actions

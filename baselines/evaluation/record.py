@@ -44,8 +44,8 @@ RECORDED = ("fields", "params", "episodes", "policy", "seeds")
 def command(config: Config) -> str:
     """Return the shortest command that repeats a run: a preset, and flags for other settings.
 
-    A setting that did not exist at the time of the run counts as having today's default value. The
-    command has a flag for this value if the preset now sets another one.
+    A setting that is newer than the run is assumed to have its current default. If the preset sets
+    another value, the command has a flag with the default.
     """
     known = names(config.id, config.algorithm)
     return min((_command(config, name) for name in known), key=len)
@@ -133,10 +133,10 @@ def summary(run: Run, device: str) -> dict[str, Any]:
 
 
 def _others(run: Run) -> dict[str, Any]:
-    """Return the evaluations that `jaxenvs eval --json` wrote into the run's directory, by name.
+    """Return the evaluations in the run's directory that `jaxenvs eval --json` wrote, by name.
 
-    The file of evaluation NAME is `eval-NAME.json`. Raises `RunError` for a file of an older
-    version, which lacks some of `RECORDED`.
+    The file `eval-NAME.json` contains the evaluation NAME. Raises `RunError` for a file that lacks
+    a key of `RECORDED`, as files of older versions do.
     """
     found = {}
     for file in sorted(run.path.glob("eval-*.json"), key=lambda file: file.stem):
@@ -153,8 +153,8 @@ def _others(run: Run) -> dict[str, Any]:
 def merged(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Merge the records of evaluated runs that differ only in their seeds.
 
-    The runs of a merged record have the same versions, steps, evaluation and, except for the seed,
-    command. Runs that have a seed in common stay separate.
+    Runs are merged if they have the same versions, steps, evaluation and, apart from the seed,
+    command. If two of these runs have a seed in common, none of them are merged.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in records:
@@ -187,7 +187,7 @@ def _have_distinct_seeds(group: list[dict[str, Any]]) -> bool:
 
 
 def _merge(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge several records into one record with the seeds of all of them."""
+    """Merge the records of several runs into one record, which contains all their seeds."""
     of_a_run = int(command.partition(" --seeds ")[2].partition(" ")[0])
     first = (str(seed) for record in group for seed in _seeds(record)[::of_a_run])
     evaluation = _evaluation([record["evaluation"] for record in group])
@@ -208,7 +208,7 @@ def _merge(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _joined(group: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the evaluations by `jaxenvs eval` that all records have, with the seeds joined."""
+    """Return the evaluations by `jaxenvs eval` that every record has, with all their seeds."""
     found = [record.get("evaluations", {}) for record in group]
     return {
         name: {**each, "seeds": [seed for one in found for seed in one[name]["seeds"]]}
@@ -218,9 +218,9 @@ def _joined(group: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Merge the contents of several eval.json files, of runs that differ only in their seeds.
+    """Merge the contents of eval.json files of runs that differ only in their seeds.
 
-    Evaluations inside an evaluation, such as a planner's `without_search`, are merged, too.
+    Nested evaluations, such as a planner's `without_search`, are merged in the same way.
     """
     seeds = [seed for each in found for seed in each["per_seed"]]
     values = {name: [seed[name] for seed in seeds] for name in seeds[0] if name != "seed"}
@@ -235,9 +235,9 @@ def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _mean(values: list[Any]) -> Any:
-    """Return the mean of the values of several seeds; None if one of the values is None.
+    """Return the mean of the values of several seeds, or None if a value is None.
 
-    Values that are dicts are averaged entry by entry.
+    If the values are dicts, return a dict with the mean of each entry.
     """
     if None in values:
         return None
@@ -273,10 +273,9 @@ def curve(record: dict[str, Any]) -> Curve:
 
 
 def _title(record: dict[str, Any]) -> str:
-    """Return the title of a record's panel: id, learner, preset, and the field `game` or `games`.
+    """Return the title of a record's panel: id, learner, preset, and `game` or number of games.
 
-    `games` is shown as the number of games. If the record has a field `run`, the name of the run,
-    the title is the id and this name.
+    If the record has a field `run`, the name of the run, the title is the id and this name.
     """
     if "run" in record:
         return f"{record['id']} {record['run']}".replace("`", "")

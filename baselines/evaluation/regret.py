@@ -32,8 +32,8 @@ class Optimum(NamedTuple):
 def optimum(env: Env, key: Array, count: int) -> Optimum:
     """Return the optimum of the levels that `first_episodes(env, act, key, count)` plays.
 
-    Raises `ValueError` if the solver cannot compute the optimum, or if a wrapper changes the
-    rewards.
+    Raises `ValueError` if the solver cannot compute the optimum of the environment, or if a wrapper
+    changes the rewards.
     """
     _refuse_changed_rewards(env)
     try:
@@ -54,7 +54,7 @@ def optimum(env: Env, key: Array, count: int) -> Optimum:
 
 
 def _refuse_changed_rewards(env: Env) -> None:
-    """Raise `ValueError` if a wrapper changes the rewards: the solver does not know them."""
+    """Raise `ValueError` if a wrapper changes the rewards, because the solver ignores wrappers."""
     while isinstance(env, wrappers.Wrapper):
         if isinstance(env, CHANGE_REWARDS):
             raise ValueError(
@@ -65,7 +65,7 @@ def _refuse_changed_rewards(env: Env) -> None:
 
 
 def _first(env: Env, key: Array, count: int) -> Any:
-    """Return the states in which `first_episodes` begins its episodes."""
+    """Return the initial states of the episodes that `first_episodes` plays."""
     venv = make_vec(env, count, autoreset="none")
     return jax.jit(lambda key: venv.reset(jax.random.split(key)[0]).state.env)(key)
 
@@ -73,7 +73,7 @@ def _first(env: Env, key: Array, count: int) -> Any:
 def _different(state: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices of the distinct items of a batch, and an array that restores the batch.
 
-    Entry i of the second array is the position, in the first array, of the item equal to item i.
+    Entry i of the second array is an index into the first array: that of the item equal to item i.
     """
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     rows = [b"".join(leaf[i].tobytes() for leaf in leaves) for i in range(len(leaves[0]))]
@@ -86,7 +86,8 @@ def _different(state: Any) -> tuple[np.ndarray, np.ndarray]:
 def figures(best: Optimum, episodes: Episodes) -> dict[str, Any]:
     """Return mean optimum, mean regret, its standard error, and the number of unproven levels.
 
-    If there are unproven levels, the two means are upper bounds.
+    The optimum of an unproven level is only an upper bound. If there are such levels, both means
+    are upper bounds.
     """
     returns = np.asarray(episodes.returns, float)
     regret = best.returns - returns

@@ -81,11 +81,11 @@ def _begun(package: str, id: str, seeds: np.ndarray) -> tuple[list[Any], list[An
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
             envs = [gymnasium.make(id, disable_env_checker=True) for _ in seeds]
-            # Output is suppressed, because BabyAI prints every level that it rejects.
+            # suppress output, because BabyAI prints every level that it rejects
             shown = [each.reset(seed=int(seed))[0] for each, seed in zip(envs, seeds, strict=True)]
         except (gymnasium.error.DependencyNotInstalled, FileNotFoundError) as error:
-            # MiniGrid generates its WFC levels from images that its wheel lacks, with packages that
-            # may not be installed.
+            # For example, MiniGrid generates its WFC levels from images that its wheel lacks, and
+            # with packages that are possibly not installed.
             raise NotThereError(f"{package} cannot make {id} here: {error}") from error
     return envs, shown
 
@@ -181,7 +181,7 @@ def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> E
 def _strong(state: Any) -> Any:
     """Cast Craftax's state to int32 and float32 without weak types, except for bool and uint32.
 
-    The dtypes of a state must be the same after every step, because `while_loop` carries it.
+    `while_loop` carries the state, so its dtypes must be the same after every step.
     """
 
     def cast(leaf: Any) -> Array:

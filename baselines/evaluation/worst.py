@@ -26,10 +26,7 @@ TRIES = 20  # maximum number of times that `count` levels are drawn to find enou
 
 
 def check(env: Any) -> None:
-    """Raise `ValueError` if the environment has no levels, or does not define success.
-
-    Without levels or success, there are no worst levels.
-    """
+    """Raise `ValueError` if the environment has no levels, or does not define success."""
     if not defines_success(env) or not jax.tree.leaves(env.level_shape):
         raise ValueError(
             f"--worst: {env.name} has no levels in which episodes succeed or fail; omit it"
@@ -66,11 +63,11 @@ def as_text(found: dict[str, Any]) -> str:
 
 
 def solvable_levels(env: GivenLevel, count: int) -> tuple[PyTree[np.ndarray], bool]:
-    """Return `count` levels, and whether each was checked to have a plan.
+    """Return `count` levels, and whether these levels were checked to have a plan.
 
-    Levels without a plan are drawn again. If the environment's `optimal_return` is None, levels
-    cannot be checked, and all drawn levels are accepted. Raises `ValueError` if too few of the
-    drawn levels have a plan.
+    Levels without a plan are replaced by new ones. If the environment's `optimal_return` is None,
+    levels cannot be checked, and all drawn levels are returned. Raises `ValueError` if too few of
+    the drawn levels have a plan.
     """
     params = env.default_params
     is_checked = jax.eval_shape(env.optimal_return, env.level_shape, params) is not None
@@ -102,7 +99,7 @@ def solvable_levels(env: GivenLevel, count: int) -> tuple[PyTree[np.ndarray], bo
 def player(
     policy: Policy, attempts: int, greedy: bool
 ) -> Callable[[Array, PyTree[Any]], Float32[Array, " levels"]]:
-    """Return a compiled function of key and levels: the share of successes on each level."""
+    """Return a compiled function (key, levels) -> fraction of successful episodes on each level."""
     env = GivenLevel(env=policy.env)
 
     @jax.jit
@@ -127,7 +124,7 @@ def player(
 def success(
     rate: Callable[[Array, PyTree[Any]], Array], key: Array, levels: PyTree[Any], attempts: int
 ) -> np.ndarray:
-    """Return the share of successes on each level; `rate` is a result of `player`."""
+    """Return the fraction of successful episodes on each level; `player` returns `rate`."""
     count = len(jax.tree.leaves(levels)[0])
     part = min(count, max(1, TOGETHER // attempts))
     found = []

@@ -55,16 +55,16 @@ class Settings(Learning):
 
 
 class Plan(NamedTuple):
-    """Result of the search from each environment's state."""
+    """Result of a search that starts from the state of each environment."""
 
     action: Int32[Array, " envs"]
     policy: Float32[Array, "envs actions"]  # improved policy, the target of the policy loss
     value: Float32[Array, " envs"]
 
 
-# Initialise the value head so that it predicts 0. Random initial values are noise. A policy trained
-# on searches that follow this noise becomes confident before the first reward, and exploration
-# stops.
+# Initialise the value head so that all values are 0 at first. Searches with random values would
+# prefer arbitrary actions, and the policy would become confident in these actions before the first
+# reward. Exploration would then stop.
 network = functools.partial(ActorCritic.of, value_gain=0.0)
 init = rollouts.init
 
@@ -111,7 +111,7 @@ def plan(
 
 
 def expand(learner: Learner[Settings], params: Any = None) -> Any:
-    """Return a `recurrent_fn` for mctx that steps the true environment in a batch of nodes."""
+    """Return mctx's `recurrent_fn`: it steps the true environment from the state of each node."""
     predict, discount = functools.partial(predict_nodes, learner), learner.settings.gamma
     return mctx_recurrent_fn(learner.env.env, predict, params=params, discount=discount)
 
@@ -151,7 +151,7 @@ def decide(
 ) -> Int32[Array, " batch"]:
     """Return the trained policy's action for each observation; see `planning.Search.plan`.
 
-    `mask` is not used: the search reads legal actions from the state.
+    `mask` is unused, because the search computes the legal actions from `state`.
     """
     noise = 0.0 if greedy else 1.0
     return plan(learner, weights, key, obs, state, gumbel_scale=noise, params=params).action
@@ -160,7 +160,7 @@ def decide(
 def check_sight(env: Env, settings: Settings) -> None:
     """Raise `ValueError` if the search would use state that the agent does not observe.
 
-    With the setting `clairvoyant`, the search may use unobserved state, and no error is raised.
+    If the setting `clairvoyant` is on, the search may use this state, and no error is raised.
     """
     if env.fully_observed or settings.clairvoyant:
         return
@@ -177,6 +177,6 @@ def check_sight(env: Env, settings: Settings) -> None:
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
     """Raise `ValueError` if the search would use state that the agent does not observe.
 
-    With the setting `clairvoyant`, the search may use unobserved state, and no error is raised.
+    If the setting `clairvoyant` is on, the search may use this state, and no error is raised.
     """
     check_sight(learner.env.env, learner.settings)

@@ -101,10 +101,11 @@ class Settings(ppo_rnn.Settings):
                 )
 
     def _check_windows(self) -> None:
-        """Raise `ValueError` if an environment has no window to train on after its first rollout.
+        """Raise `ValueError` if the first rollout would not fill a training window.
 
-        A window is `context` successive steps of one environment, followed by an observation. The
-        rollout must have at least `context` steps, and the replay buffer more than `context` slots.
+        A window consists of `context` successive steps of one environment and the observation after
+        them. Rollouts must have at least `context` steps, and the replay buffer more than `context`
+        slots per environment.
         """
         if self.rollout_steps < self.context:
             raise ValueError(
@@ -185,10 +186,10 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> rollouts.Chosen:
-    """Choose actions as PPO does; also return the start of a possible imagined episode.
+    """Choose actions as PPO does, and store where imagined episodes can begin.
 
-    The entry `memory` of the rollout stores this start: the policy's recurrent state and the
-    summary of the episode, both before the step.
+    The rollout's field `memory` stores, for each step, the policy's recurrent state and the summary
+    of the episode (`History`) before the step.
     """
     memory, action, chosen = ppo.choose(learner, runner, key, mask)
     return memory, action, {**chosen, "memory": (runner.memory, runner.history)}
@@ -204,7 +205,7 @@ def store(
 ) -> Runner:
     """Store a step of every environment in the replay buffer, and update the episode histories.
 
-    `successor` holds the next states before finished episodes are reset.
+    `successor` holds the states after the step, before finished episodes are reset.
     """
     final_obs = rollouts.observe(learner, runner, successor)
     history = next_history(learner, runner.history, action, step.reward, final_obs)
@@ -221,9 +222,9 @@ def store(
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return values of `atoms` and `spacing` with which the atoms cover the expected rewards.
+    """Return values of `atoms` and `spacing` for which the atoms cover the rewards in `paid`.
 
-    `paid.reward` is the range of rewards that better policies may earn, estimated from the replay
+    `paid.reward` is the range of rewards expected for better policies, estimated from the replay
     buffer. `paid.least` is the smallest absolute value of a nonzero reward.
     """
     return two_hot.wider(settings, max(map(abs, paid.reward)), paid.least)

@@ -30,8 +30,9 @@ T = TypeVar("T")
 # Largest number of batch items that the model processes together on a CPU. Items are windows in
 # training and parallel episodes in imagined rollouts.
 AT_ONCE = 4
-# Losses and metrics that compare predictions with the true next observation. They leave out
-# terminal steps, whose next observation is not in the replay buffer.
+# Losses and metrics that compare predictions with the true next observation. They are not computed
+# for terminal steps, because the replay buffer does not store the next observation of a terminal
+# step.
 OF_NEXT = ("token_loss", "accuracy")
 
 
@@ -46,8 +47,8 @@ class Model(NamedTuple):
 class Window(NamedTuple):
     """Successive slots of the replay buffer, on which the model is trained.
 
-    `obs` and `history` have steps + 1 entries, because they include the observation after the last
-    step. The other fields have an entry for each step.
+    `obs` and `history` include the observation after the last step, so they have steps + 1 entries.
+    All other fields have one entry per step.
     """
 
     obs: PyTree[Array]  # observations, (*batch, steps + 1, ...)
@@ -63,10 +64,10 @@ class Window(NamedTuple):
 
     @property
     def over(self) -> Bool[Array, "*batch steps"]:
-        """Return whether each slot of the window is the last slot of an episode.
+        """Return a mask of the slots in which an episode ends.
 
-        The last slot of an episode holds the step that terminated the episode or, after a
-        truncation, the final observation.
+        An episode ends in the slot of its terminal step or, after a truncation, in the slot of its
+        final observation.
         """
         return self.terminated | ~self.is_step
 
@@ -119,7 +120,7 @@ def init(learner: Learner[Any], key: Array, obs: PyTree[Array]) -> Model:
 
 
 def first_history(learner: Learner[Any], obs: PyTree[Array]) -> History:
-    """Return the episode histories of environments whose first observations are `obs`."""
+    """Return the histories of environments at the start of an episode with observations `obs`."""
     env = learner.env.env
     return jax.vmap(functools.partial(History.begin, vocabulary_of(env), env.action_space.n))(obs)
 
@@ -127,7 +128,7 @@ def first_history(learner: Learner[Any], obs: PyTree[Array]) -> History:
 def next_history(
     learner: Learner[Any], history: History, action: Array, reward: Array, obs: PyTree[Array]
 ) -> History:
-    """Return every environment's history after one more step, whose next observation is `obs`."""
+    """Return the histories of all environments after one more step, which led to `obs`."""
     vocabulary = vocabulary_of(learner.env.env)
     return jax.vmap(lambda past, *step: past.later(vocabulary, *step))(history, action, reward, obs)
 
@@ -175,11 +176,12 @@ def sample_windows(key: Array, buffer: replay_buffer.ReplayBuffer, size: int, st
 
 
 def loss(learner: Learner[Any], weights: PyTree[Array], window: Window) -> Loss:
-    """Return the sum of all losses of the model, and each loss and metric by name.
+    """Return the total loss of the model, and each loss and metric by name.
 
-    Each loss or metric is a mean over the steps of all windows. Slots with the final observation of
-    a truncated episode contain no step and are left out. The losses and metrics in `OF_NEXT` also
-    leave out terminal steps, whose next observation is not in the replay buffer.
+    The total is the sum of all losses. A loss or metric is the mean over the steps of all windows.
+    The slot with the final observation of a truncated episode contains no step and is left out. The
+    losses and metrics in `OF_NEXT` also leave out terminal steps, because the next observation of a
+    terminal step is not in the replay buffer.
     """
     of_window = functools.partial(window_losses, learner, weights)
     is_next = window.is_step & ~window.terminated
@@ -220,9 +222,9 @@ def step_losses(
 ) -> dict[str, Float32[Array, " steps"]]:
     """Return losses and metrics of each step of a single window (sequence of steps), by name.
 
-    The losses are cross-entropies of the next observation, the reward and termination. The metrics
-    are the fraction of the observation's categories that are predicted correctly, and whether the
-    reward lies beyond the outermost atoms. `cells` and `rest` are the true next observations.
+    The losses are cross-entropies of the next observation, the reward and termination. One metric
+    is the fraction of the observation's categories that are predicted correctly. Another is whether
+    the reward lies beyond the outermost atoms. `cells` and `rest` are the true next observations.
     """
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.is_step, predicted.end],
@@ -251,9 +253,9 @@ def step_losses(
 def few_at_once(function: Callable[..., T], *rows: PyTree[Array]) -> T:
     """Apply `function` to each item of a batch, with the same result and gradient as `vmap`.
 
-    On accelerators, this is `vmap`. On a CPU, `lax.map` processes at most `AT_ONCE` items at a
-    time, because the attention scores of a larger batch do not fit into the CPU's cache. For the
-    gradient, `jax.checkpoint` recomputes the scores instead of storing them.
+    On accelerators, this is `vmap`. On a CPU, at most `AT_ONCE` items are computed at a time,
+    because the attention scores of more items do not fit into the CPU's cache. The backward pass on
+    a CPU recomputes the scores (`jax.checkpoint`), so that they are not stored.
     """
 
     def in_turn(*rows: PyTree[Array]) -> T:

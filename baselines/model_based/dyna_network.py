@@ -76,9 +76,9 @@ class History(NamedTuple):
 
 
 def categories(vocabulary: Vocabulary, obs: PyTree[Array]) -> Bool[Array, " categories"]:
-    """Return a mask of the values (categories) that occur in `obs`.
+    """Return a mask of all possible values (categories), True for values that occur in `obs`.
 
-    The entries of the mask are in the order of `History.shown`.
+    The order of the values is that of the field `shown` of a `History`.
     """
     cells, rest = vocabulary.read(obs)
     of_cells = one_hot(cells.reshape(-1, cells.shape[-1]), vocabulary.cells, jnp.bool_)
@@ -104,8 +104,8 @@ class WorldTransformer(nn.Module):
         self.cell, self.around = dense(self.width // 4, use_bias=False), dense(self.width)
         self.taken = dense(self.width, use_bias=False)
         self.before = dense(self.width)
-        # Without values besides the map, omit the layers for these values, because Flax does not
-        # allow layers without inputs or outputs.
+        # If observations have no values besides the map, omit the layers for these values: Flax
+        # does not allow layers without inputs or outputs.
         if self.vocabulary.rest:
             self.numbers = dense(self.width)
             self.next_rest = dense(len(self.vocabulary.rest) * most(self.vocabulary.rest))
@@ -129,15 +129,16 @@ class WorldTransformer(nn.Module):
     ) -> tuple[Prediction, Float32[Array, "steps actions"]]:
         """Return the predictions for up to `context` successive steps, and logits of legal actions.
 
-        The logits are those of the probability that each action is legal at each step. `over` is
-        True at the last step of an episode: later steps do not attend to that episode.
+        The sigmoid of such a logit is the predicted probability that an action is legal at a step.
+        `over` is True at the last step of an episode; steps of later episodes do not attend to this
+        episode.
         """
         seen = block_causal(over)
         tokens = self.tokens(cells, rest, history, action)
         for layer in self.layers:
             tokens, _ = layer(tokens, None, seen)
         predicted = self.heads(tokens)
-        # Call `reward` once, because Flax creates the weights of its layers at their first call.
+        # Flax creates the weights of a layer at its first call, so call the layers of `reward` too.
         if self.is_initializing():
             self.reward(predicted.token, rest, history, rest, over)
         return predicted, jax.vmap(self.allowed)(cells, rest)
@@ -237,10 +238,9 @@ class WorldTransformer(nn.Module):
         return earned(nn.gelu(hidden(jnp.concatenate(parts, axis=-1)))).astype(jnp.float32)
 
     def so_far(self, history: History) -> tuple[Array, Array]:
-        """Convert the fields of a history, `shown` and `gained`, to float inputs of a layer.
+        """Convert the fields `shown` and `gained` of a history to float inputs of a layer.
 
-        The sums of rewards in `gained` are transformed by the function h of two_hot.py, which
-        compresses large numbers.
+        The sums of rewards in `gained` are compressed by the function h of two_hot.py.
         """
         gained = two_hot.squeezed(history.gained)
         return history.shown.astype(self.dtype), gained.astype(self.dtype)
@@ -304,8 +304,9 @@ def attended(
 ) -> Float[Array, "steps tokens width"]:
     """Return multi-head attention of each token over all tokens of the steps that `seen` marks.
 
-    `pairs` holds the keys and values of `known` steps, and `query` the queries of the last of these
-    steps. `age[head, n]` is a learned bias, added to the attention scores of keys from n steps ago.
+    `pairs` holds the keys and values of `known` steps. `query` holds the queries of the last
+    `steps` of these steps. `age[head, n]` is a learned bias, which is added to the attention scores
+    of keys from n steps ago.
     """
     steps, count, width = query.shape
     known, heads = len(pairs), len(age)
@@ -324,7 +325,7 @@ def attended(
 def block_causal(over: Bool[Array, " steps"]) -> Bool[Array, "steps steps"]:
     """Return the attention mask (query step, key step).
 
-    A step attends to itself and to the earlier steps of its episode.
+    Each step attends to itself and to the earlier steps of the same episode.
     """
     ends = jnp.cumsum(over, dtype=jnp.int32)
     episode = jnp.concatenate([jnp.zeros(1, jnp.int32), ends[:-1]])

@@ -23,7 +23,7 @@ from .dyna_network import NEVER, History
 
 
 class Start(NamedTuple):
-    """Steps of a real rollout, at which imagined episodes can begin; arrays are (*batch, ...)."""
+    """Steps of a real rollout at which imagined episodes can begin; arrays are (*batch, ...)."""
 
     obs: PyTree[Array]
     memory: PyTree[Array]  # recurrent state of the policy before it reads `obs`
@@ -31,7 +31,10 @@ class Start(NamedTuple):
 
 
 class Imagined(NamedTuple):
-    """State of all imagined episodes; imagined rollouts store it in the runner's field `world`."""
+    """State of all imagined episodes, which takes the place of the environments' state.
+
+    Imagined rollouts store it in the runner's field `world`.
+    """
 
     memory: PyTree[Array]  # recurrent state of the model: its key-value cache
     # step of the real rollout at which each imagined episode began: its observation, the policy's
@@ -62,10 +65,9 @@ def learn_from_imagination(
         learned, metrics = jax.lax.scan(one, learned, keys)
         return learned, jax.tree.map(jnp.mean, metrics)
 
-    # Use `cond`, so that the warm-up does not compute imagined rollouts. The condition must be the
-    # same for all seeds, since `vmap` turns a `cond` with a condition per seed into a select, which
-    # computes both branches. All seeds have made the same number of updates; `pmax` returns it
-    # without the axis of seeds.
+    # During the warm-up, `cond` skips imagined rollouts. Its condition must be shared by all seeds:
+    # under `vmap`, a `cond` with a condition per seed computes both branches. All seeds have made
+    # the same number of updates, and `pmax` returns this number without an axis of seeds.
     updates = jax.lax.pmax(runner.model.updates, SEEDS)
     learned = (runner.weights, runner.optimiser)
     is_warm = updates >= settings.updates_until(settings.warm_up)
@@ -129,9 +131,9 @@ def imagined_step(learner: Learner[Any], runner: Runner, key: Array) -> tuple[Ru
 
 
 def allowed(learner: Learner[Any], runner: Runner) -> Mask:
-    """Return the mask of predicted legal actions, or None if all actions are always legal.
+    """Return the mask of actions that the model predicts to be legal; None if all always are.
 
-    An action is legal if its logit is above 0; the action with the highest logit is always legal.
+    An action is legal if its logit is above 0. The action with the highest logit is always legal.
     """
     env = learner.env.env
     if not has_illegal(env):
@@ -144,8 +146,9 @@ def allowed(learner: Learner[Any], runner: Runner) -> Mask:
 def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Array) -> Step:
     """Sample the result of `action` in every imagined episode from the learned model.
 
-    If the model samples a termination, the next episode begins at the same step of the real
-    rollout: `obs` is the observation of that step, and the model's recurrent state is empty.
+    If the model samples a termination, the episode starts again at the step of the real rollout
+    where it began. Then `obs` is the observation of that step, and the model's recurrent state is
+    empty.
     """
     vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
     key_cells, key_rest, key_end = jax.random.split(key, 3)
@@ -171,10 +174,10 @@ def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Ar
 def sample_likely(
     settings: Any, key: Array, logits: Float32[Array, "*batch categories"]
 ) -> Int32[Array, "*batch"]:
-    """Sample a value of each map cell (or other number) from its predicted distribution.
+    """Sample a category for each map cell, or for each other number of an observation.
 
-    Only likely values (categories) are sampled. A value is likely if its probability is at least
-    `least_chance` times the probability of the most likely value.
+    The probabilities are softmax(logits). Categories with less than `least_chance` times the
+    probability of the most likely category are never sampled.
     """
     if settings.least_chance:
         least = logits.max(axis=-1, keepdims=True) + np.log(np.float32(settings.least_chance))

@@ -65,8 +65,9 @@ from .muzero_loss import Window, bootstrap_slots, loss, loss_names, targets
 from .muzero_network import BoardNetwork, MuZeroNetwork
 from .muzero_search import plan
 
-MAXVISIT_INIT = 50.0  # mctx's `maxvisit_init`, which scales Q in sigma(Q) before any visit
-MIN_SPAN = 1e-6  # lower bound of the range by which rescaled values are divided
+# mctx's `maxvisit_init`: factor of Q in sigma(Q) as long as no action has been visited
+MAXVISIT_INIT = 50.0
+MIN_SPAN = 1e-6  # lower bound of the range of Q values, by which rescaling divides
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,15 +125,15 @@ class Settings(Replay):
 
     @property
     def window(self) -> str:
-        """Name of a sample from the replay buffer (a sequence of steps), for error messages."""
+        """Name of an item sampled from the replay buffer (several steps), in error messages."""
         return "a window"
 
     @property
     def reach(self) -> int:
-        """Number of successive steps that a sampled window of the replay buffer must contain.
+        """Number of successive slots that a sampled window needs after its first slot.
 
-        The window has `unroll_steps` steps for unrolling the model, and `n_step` more steps, whose
-        rewards the TD target of the last observation needs.
+        The model is unrolled over `unroll_steps` slots. The TD target of the last unroll step needs
+        the rewards of `n_step` slots.
         """
         return self.unroll_steps + self.n_step
 
@@ -147,10 +148,10 @@ def network(env: Any, **given: Any) -> MuZeroNetwork:
 
 
 def init(learner: Learner[Settings, MuZeroNetwork], key: Array) -> Runner:
-    """Return the initial runner of Q-learning, with an array (`found`) for search policies.
+    """Return Q-learning's initial runner, with an array `found` for the policies of searches.
 
-    For each slot of the replay buffer, `found` stores the action probabilities that the search
-    found at the slot's step: float32 (environments, slots, actions).
+    `found`, float32 (environments, slots, actions), stores for each slot of the replay buffer the
+    action probabilities that the search found at this step.
     """
     shape = (learner.env.num_envs, learner.settings.slots, learner.network.num_actions)
     return q_learning.begin(learner, key)._replace(found=jnp.zeros(shape, jnp.float32))
@@ -175,8 +176,8 @@ def collect(
 ) -> tuple[Runner, Rollout]:
     """Take `rollout_steps` steps in every environment.
 
-    The steps go to the replay buffer and their search policies to `runner.found`. The returned
-    rollout contains only the fields about finished episodes.
+    The steps are added to the replay buffer, and the policies of the searches to `runner.found`.
+    The returned rollout contains only returns, lengths and ends of episodes.
     """
 
     def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
@@ -232,10 +233,11 @@ def sample_windows(
     learned: Learned,
     key: Array,
 ) -> tuple[priorities.SampledSlots | None, Window]:
-    """Sample a batch of windows, sequences of successive steps, from the replay buffer.
+    """Sample a batch of windows (sequences of successive steps) from the replay buffer.
 
-    With prioritised replay, also return the windows' first slots and importance weights, from which
-    the caller updates their priorities. Otherwise, return None in place of the slots and weights.
+    With prioritised replay, also return the first slot and the importance weight of each window;
+    the caller updates the priorities of these slots. Without prioritised replay, return None
+    instead.
     """
     settings, devices = learner.settings, learner.devices
     if not settings.priority:
@@ -244,8 +246,9 @@ def sample_windows(
         return None, windows_at(settings, runner, *where)
     known = learned.priorities, learned.sums
     drawn = priorities.sample(key, *known, settings.batch_size, beta, devices)
-    # Shuffle the windows, which are sorted by environment. `reanalyse` takes the first windows of a
-    # batch, and without the shuffle they would always come from the same few environments.
+    # `priorities.sample` returns the windows sorted by environment. Shuffle them: without the
+    # shuffle, `reanalyse`, which takes the first windows of a batch, would always get windows of
+    # the same few environments.
     order = shuffled(devices.first_key(jax.random.fold_in(key, 0)), settings.batch_size)
     drawn = jax.tree.map(lambda leaf: leaf[order], drawn)
     window = windows_at(settings, runner, drawn.env, drawn.slot)
@@ -281,10 +284,10 @@ def windows_at(
 def reanalyse(
     learner: Learner[Settings, MuZeroNetwork], target: PyTree[Array], key: Array, window: Window
 ) -> Window:
-    """Replace the policy targets of the first windows of a batch by those of new searches.
+    """Run new searches for the first windows of a batch, and replace their policy targets.
 
-    The fraction of windows with new targets is the setting `reanalysed`. The searches use the
-    target network, whose weights are `target`.
+    The setting `reanalysed` is the fraction of windows with new policy targets. The searches use
+    the target network, whose weights are `target`.
     """
     count = round(learner.settings.reanalysed * len(window.policy))
     if not count:
@@ -298,10 +301,9 @@ def reanalyse(
 def bootstrap_values(
     learner: Learner[Settings, MuZeroNetwork], target: PyTree[Array], window: Window
 ) -> Float32[Array, "batch moments"]:
-    """Return, for each unroll step of each window, the value that its TD target bootstraps from.
+    """Return the bootstrap value of the TD target at each unroll step of each window.
 
-    The target network computes this value from the observation after the n rewards of the TD
-    target.
+    The target network predicts this value for the observation after the rewards of the TD target.
     """
     settings, slots = learner.settings, bootstrap_slots(window, learner.settings.n_step)
 
@@ -326,8 +328,9 @@ def lookahead_value(
 ) -> Float32[Array, " batch"]:
     """Return the state values of a batch of observations, after a one-step lookahead in the model.
 
-    A state value is the mean of the lookahead's Q values over softmax(logits + sigma(Q)). This is
-    the improved policy of a Gumbel search before its first simulation.
+    The lookahead predicts the Q value of each action. A state value is the mean of these Q values,
+    weighted by softmax(logits + sigma(Q)), the improved policy of a Gumbel search that has made no
+    simulation yet.
     """
     network, settings = learner.network, learner.settings
     of = functools.partial(network.of_batch, weights)

@@ -24,18 +24,19 @@ from ..networks import two_hot
 from .muzero_network import MuZeroLearner
 
 HALF = 0.5  # factor that scales the gradient through the dynamics function's latent input
-# Added to variances before the square root, and to the frequencies of chance codes before the
-# logarithm, so that neither is computed at 0.
+# Added to variances before the square root, and to frequencies of chance codes before the
+# logarithm, because both functions have no finite gradient at 0.
 TINY = 1e-6
 LOSSES = ("policy_loss", "value_loss", "reward_loss", "entropy")
 CHANCE_LOSSES = ("after_loss", "chance_loss", "code_loss")
 
 
 class Window(NamedTuple):
-    """Batch of windows; a window is the content of successive replay-buffer slots.
+    """Batch of windows, each with the contents of successive slots of the replay buffer.
 
-    The first `unroll_steps` + 1 slots are called moments: the slot from which the model is
-    unrolled, and one slot per unroll step. The `n_step` slots after them serve only the TD targets.
+    The code calls the first `unroll_steps` + 1 slots of a window moments: moment 0 is the slot from
+    which the model is unrolled, and moment k belongs to unroll step k. The last `n_step` slots are
+    used only for TD targets.
     """
 
     obs: PyTree[Array]  # observations, (batch, unroll_steps + 1, ...)
@@ -57,10 +58,10 @@ class Window(NamedTuple):
 
 
 class Targets(NamedTuple):
-    """Targets of each unroll step ("moment") of a window; `reward[:, 0]` is 0 and not used."""
+    """Targets at each unroll step ("moment") of each window; `reward[:, 0]` is unused and 0."""
 
     value: Float32[Array, "batch moments"]
-    # reward of the step before each unroll step, which the dynamics function should predict
+    # target of the dynamics function: the reward of the step that leads to this unroll step
     reward: Float32[Array, "batch moments"]
     policy: Float32[Array, "batch moments actions"]
     # whether the targets `value` and `reward` are known; False after a truncation
@@ -72,8 +73,8 @@ class Targets(NamedTuple):
 def bootstrap_slots(window: Window, n_step: int) -> Int32[Array, "batch moments"]:
     """Return, for each unroll step, the slot of the observation that its TD target bootstraps from.
 
-    This slot is `n_step` slots after the unroll step, or directly after the last step of the
-    episode if that comes first. Slots count from 0 at the beginning of the window.
+    This slot is `n_step` slots after the unroll step. If the episode ends earlier, it is the slot
+    after the last step of the episode. Slots are counted from the beginning of the window.
     """
 
     def slot(moment: int) -> Int32[Array, " batch"]:
@@ -90,9 +91,9 @@ def targets(
 ) -> Targets:
     """Return the n-step value targets, reward targets and policy targets of windows.
 
-    `values` has, for each unroll step, the value of the observation at its `bootstrap_slots` slot.
-    After a terminal step, value and reward targets are 0. After a truncated step, they are unknown,
-    and `is_known` is False.
+    `values` are the bootstrap values: the value of the observation in slot `bootstrap_slots` of
+    each unroll step. After a terminal step, value and reward targets are 0. After a truncated step,
+    there are no targets, and `is_known` is False.
     """
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.truncated],
@@ -109,8 +110,8 @@ def targets(
         value.append(jnp.where(is_open, total + discount * values[:, moment], 0.0))
         opened.append(is_open)
         known.append(is_open | is_over)
-        # Store the reward of the step that begins at this unroll step's observation. Below, the
-        # list is shifted by one, because the model predicts this reward at the next unroll step.
+        # Append the reward of the step that begins at this unroll step. The list is shifted by one
+        # below, because the model predicts this reward at the next unroll step.
         reward.append(jnp.where(is_open, window.reward[:, moment], 0.0))
         is_over = is_over | (is_open & window.terminated[:, moment])
         is_open = is_open & ~window.terminated[:, moment] & ~window.truncated[:, moment]
@@ -142,10 +143,10 @@ def loss_names(settings: Any) -> tuple[str, ...]:
 
 
 def loss(learner: MuZeroLearner, weights: PyTree[Array], window: Window, goals: Targets) -> Loss:
-    """Return MuZero's total loss on a batch of windows, and each loss term and metric by name.
+    """Return MuZero's total loss on a batch of windows, and each loss and metric by name.
 
-    The metric `error` is the absolute value error at the first observation of each window, from
-    which prioritised replay computes the window's priority.
+    The metric `error` is the absolute error of the predicted value at the first observation of each
+    window. It sets the window's priority in prioritised replay.
     """
     settings, last = learner.settings, learner.settings.unroll_steps
     whole = Moment(window.obs, window.mask, window.action, goals)
@@ -176,9 +177,9 @@ def loss(learner: MuZeroLearner, weights: PyTree[Array], window: Window, goals: 
 
 
 def clipped_share(learner: MuZeroLearner, goals: Targets) -> Float32[Array, ""]:
-    """Return the fraction of targets whose value or reward lies beyond the outermost atoms.
+    """Return the fraction of unroll steps whose value or reward target lies beyond the atoms.
 
-    Unknown targets, which are those after a truncation, do not count.
+    Unroll steps after a truncation have no known targets and do not count.
     """
     atoms = learner.settings.atoms, learner.settings.spacing
     is_beyond = two_hot.clipped(goals.value, *atoms) | two_hot.clipped(goals.reward, *atoms)
@@ -195,9 +196,9 @@ def prediction_losses(
 ) -> tuple[dict[str, Float32[Array, " batch"]], Float32[Array, " batch"]]:
     """Return the policy loss, value loss and policy entropy of each latent state, by name.
 
-    Also return the absolute errors of the predicted values. `truth` holds latent states that are
-    encoded from the true observations. Their predicted values are a second value target, with
-    weight `value_consistency`, until the episode ends.
+    Also return the absolute errors of the predicted values. `truth` are latent states encoded from
+    the true observations. Until the episode ends, the values predicted for `truth` are a second
+    value target, whose weight is `value_consistency`.
     """
     goals, network = now.goals, learner.network
     logits, value = network.of_batch(weights, "predict", latent)
@@ -234,8 +235,8 @@ def transition_losses(
     the losses of latent states, rewards and chance outcomes by name.
     """
     of = functools.partial(learner.network.of_batch, weights)
-    # `is_known` of the previous unroll step also tells whether this step's reward is known: the
-    # reward of a truncated step is known, although the value after it is not.
+    # The reward at this unroll step is known if the previous unroll step was known: even a
+    # truncated step has a known reward; only the value after it is unknown.
     known = before.goals.is_known.astype(jnp.float32)
     is_open, errors = now.goals.is_open, {}
     truth = of("represent", now.obs)
@@ -266,11 +267,11 @@ def chance_codes(
 ) -> tuple[Float32[Array, "batch codes"], dict[str, Array]]:
     """Return one-hot chance codes, the loss of their prediction, and the encoder's loss.
 
-    The code is the most likely one in the encoder's `probabilities`, which receive its gradient
-    (straight-through). Where `is_seen` is False, there is no next observation to encode, and the
+    The code is the most likely one in the encoder's `probabilities`, which receive the gradient of
+    the code (straight-through). Where `is_seen` is False, there is no next observation, and the
     code is the most likely one in the predicted `logits`. The encoder's loss is the squared
-    distance between `probabilities` and the code, plus a penalty for using some codes more often
-    than others. The penalty's gradient treats the mean use of each code in the batch as a constant.
+    distance between `probabilities` and the code, plus a penalty for codes that are used more often
+    than others. The penalty treats the mean use of each code in the batch as a constant.
     """
     count = logits.shape[-1]
     code = jax.nn.one_hot(probabilities.argmax(axis=-1), count, dtype=jnp.float32)

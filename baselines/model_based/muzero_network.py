@@ -97,7 +97,7 @@ class MuZeroNetwork(Network):
         return two_hot.cross_entropy(logits, number, self.spacing)
 
     def of_batch(self, weights: PyTree[Array], method: str, *given: PyTree[Array]) -> Any:
-        """Apply the method named `method` to each item of a batch of arguments."""
+        """Call the method named `method` for each item of a batch; return the batch of results."""
         call: Any = functools.partial(self.apply, weights, method=method)
         return jax.vmap(call)(*given)
 
@@ -172,19 +172,19 @@ class MuZeroNetwork(Network):
         return tuple(self.activate(standard(head(latent))) for head in self.heads)
 
     def create_auxiliary(self, latent: Float32[Array, " latent"]) -> None:
-        """Apply the layers that only auxiliary losses use, so that Flax creates their weights."""
+        """Call all layers that only auxiliary losses use, so that Flax creates their weights."""
         self.predict_projection(latent)
 
     def project(self, latent: Float32[Array, " latent"]) -> Float32[Array, " latent"]:
-        """Return the projection of a latent state, which the consistency loss compares."""
+        """Return the projection of a latent state; the consistency loss compares projections."""
         first, second = self.projections
         return second(self.activate(standard(first(latent.astype(self.dtype))))).astype(jnp.float32)
 
     def predict_projection(self, latent: Float32[Array, " latent"]) -> Float32[Array, " latent"]:
-        """Predict the projection of the true latent state from `latent`, which the model predicted.
+        """Predict, from a latent state of the model, the projection of the true latent state.
 
-        The consistency loss compares the result with `project` of the true latent state, which is
-        the encoding of the true observation.
+        The true latent state is the encoding of the true observation. The consistency loss compares
+        the prediction with its projection by `project`.
         """
         first, second = self.foresight
         features = self.project(latent).astype(self.dtype)
@@ -218,7 +218,7 @@ class BoardNetwork(MuZeroNetwork):
 
     @property
     def board(self) -> spaces.Box:
-        """Observation space of the board, narrowed to the type `Box`."""
+        """Observation space, typed as a `Box`."""
         return cast("spaces.Box", self.observation_space)
 
     @property
@@ -296,10 +296,11 @@ class BoardNetwork(MuZeroNetwork):
 
 
 class LineMoves(nn.Module):
-    """Change of a board's latent state for an action or a chance code.
+    """Layers that compute how an action or a chance code changes a board's latent state.
 
-    The change of a cell is the sum of two terms, computed from the features of its row and of its
-    column. Each action or chance code has separate weights for row features and column features.
+    The change of a cell is the sum of a term from the features of its row and a term from the
+    features of its column. The weights of these features differ between actions, and between rows
+    and columns.
     """
 
     side: int  # side length of the board, in cells

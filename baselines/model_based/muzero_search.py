@@ -36,8 +36,9 @@ def plan(
 ) -> Plan:
     """Search in the model from each observation; return the actions and improved policies.
 
-    With `gumbel_scale=0`, the actions are deterministic. `mask` holds the legal actions at the
-    roots. `dirichlet` is the fraction of Dirichlet noise in the root policy of Stochastic MuZero.
+    `gumbel_scale=0` makes the actions deterministic. `mask` holds the legal actions at the roots.
+    `dirichlet` is used only by Stochastic MuZero: the fraction of Dirichlet noise in the root
+    policy.
     """
     import mctx
 
@@ -76,9 +77,9 @@ def stochastic_plan(
 ) -> Plan:
     """Search in a tree that has a chance node after every action (Stochastic MuZero).
 
-    `predict` returns the policy and value of latent states. The action is sampled with probability
-    proportional to visit count ** (1 / `temperature`), or is the most visited one if `temperature`
-    is 0.
+    `predict` returns the policy and value of latent states. The probability of an action is
+    proportional to visits ** (1 / `temperature`), where `visits` is its visit count. If
+    `temperature` is 0, the most visited action is chosen.
     """
     import mctx
 

@@ -73,8 +73,8 @@ OPEN_WORLD = {
     "chunk": 4,
 }
 
-# Settings for CartPole. Values reach 300 and are predicted accurately, so the policy can follow
-# small relative differences between the values of actions.
+# Settings for CartPole. Values reach 300. Their differences between actions are relatively small,
+# but they are predicted accurately enough for the policy to follow them.
 BALANCE = {
     "total_steps": 100_000,
     "gamma": 0.997,
@@ -86,11 +86,10 @@ BALANCE = {
     "chunk": 4,
 }
 
-# Settings for rare rewards and few environment steps. At first all actions are random
-# (`epsilon_start` is 1), because searches in a model that has seen no reward cannot find rewards.
-# Prioritised replay samples rewarded steps often, and importance weights correct this bias only
-# late in the run (`importance` starts at 0). Values are between 0 and 1, so atoms must be narrowly
-# spaced.
+# Settings for rare rewards and few environment steps. All actions are random at first
+# (`epsilon_start` is 1): as long as the model has seen no reward, a search cannot find rewards.
+# Prioritised replay samples rewarded steps often. Importance weights correct this bias only late in
+# the run (`importance` starts at 0). Values are between 0 and 1, so atoms are narrowly spaced.
 RARE_REWARD = {
     "total_steps": 100_000,
     "gamma": 0.98,
@@ -126,13 +125,14 @@ SMALL_PUZZLE = {
     "embed": 0,
 }
 
-# Settings for 2048. The atoms cover values of hundreds, and resolve the smallest reward, which is
-# 1.2 after the transform h of two_hot.py. In runs with one seed, a model without chance outcomes
-# (`codes` 0) planned better. Values are not rescaled, because rescaling amplifies the noise of
-# early training: with it, one of three policies never recovered. All policy targets are reanalysed,
-# because stored ones are out of date for most of a run. The latent state has 16 numbers per cell
-# and is trained to reconstruct the cells. A latent vector of 128 for the whole board, or the
-# consistency loss alone, predicted moves less well.
+# Settings for 2048. The atoms cover values of hundreds. Their spacing resolves the smallest reward,
+# which is 1.2 after the transform h of two_hot.py. Values are not rescaled: rescaling amplifies the
+# noise of early training, and with rescaling one of three policies never recovered. All policy
+# targets are reanalysed, because stored targets are out of date for most of a run. The model has no
+# chance outcomes (`codes` 0); in runs with one seed, it planned better than a model with chance
+# outcomes. The latent state has 16 numbers per cell and is trained to reconstruct the cells. It
+# predicted moves better than a latent vector of 128 for the whole board, and better than training
+# with the consistency loss alone.
 TILES = {
     "total_steps": 100_000,
     "gamma": 0.99,

@@ -56,7 +56,8 @@ class Settings(data.Offline):
 class Runner(NamedTuple):
     """Training state between updates.
 
-    `weights` are those with the lowest held-out loss or, without held-out episodes, the latest.
+    `weights` are the weights with the lowest held-out loss. Without held-out episodes, they are the
+    latest weights.
     """
 
     weights: PyTree[Array]
@@ -99,7 +100,7 @@ def network(env: Env, memory: int = 0, **given: Any) -> Network:
 
 
 def params(learner: Learner[Settings]) -> Split:
-    """Return the demonstrations, which the compiled program takes as arguments."""
+    """Return the demonstrations, which are arguments of the compiled program, not constants."""
     settings = learner.settings
     return data.split(settings.demos, learner.env.env, settings.held_out, bool(settings.memory))
 
@@ -135,7 +136,8 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     def rest(runner: Runner) -> tuple[Runner, dict[str, Array]]:
         return runner, {name: jnp.float32(jnp.nan) for name in logged(settings)}
 
-    # `cond` remains a branch under `vmap` only if all seeds have the same condition.
+    # All seeds share the condition, because otherwise `cond` would compute both branches under
+    # `vmap`.
     any_going = jax.lax.pmax(going.astype(jnp.int32), SEEDS) > 0
     runner, losses = jax.lax.cond(any_going, learn, rest, runner)
     stopped = ~is_going(settings, runner)
@@ -149,9 +151,9 @@ def logged(settings: Settings) -> tuple[str, ...]:
 
 
 def is_going(settings: Settings, runner: Runner) -> Array:
-    """Return whether the held-out loss has improved in the last `patience` updates.
+    """Return whether training continues: the held-out loss fell in the last `patience` updates.
 
-    If it has not, training ends. Without held-out episodes, or with `patience=0`, return True.
+    Without held-out episodes, or with `patience=0`, training always continues.
     """
     if not (settings.patience and settings.held_out):
         return jnp.bool_(True)
@@ -175,9 +177,9 @@ def fit(learner: Learner[Any], runner: Runner, rows: Rows) -> tuple[Runner, dict
 
 
 def compare(learner: Learner[Any], runner: Runner, rows: Rows) -> tuple[Runner, dict[str, Array]]:
-    """Evaluate the latest weights on held-out episodes; keep them if their loss is the lowest.
+    """Evaluate the latest weights on held-out episodes; store them if their loss is the lowest.
 
-    Return the runner and the held-out losses.
+    Return the runner and the held-out losses. Without held-out episodes, store the latest weights.
     """
     if not learner.settings.held_out:
         return runner._replace(weights=runner.latest), {}
@@ -199,7 +201,8 @@ def loss(
 ) -> tuple[Array, dict[str, Array]]:
     """Return the mean cross-entropy of demonstrated actions, and a dict of loss and accuracy.
 
-    The accuracy is the fraction of actions that have the highest logit. Padding does not count.
+    The accuracy is the fraction of steps whose demonstrated action has the highest logit. Padding
+    is left out of both means.
     """
     logits = unroll(learner, weights, rows)
     entropy = optax.losses.softmax_cross_entropy_with_integer_labels(logits, rows.action)

@@ -73,9 +73,9 @@ class Settings(Common):
 
 
 class Dataset(NamedTuple):
-    """Dataset of all rollouts, arrays (envs, slots, ...).
+    """Dataset of the latest rollouts, arrays (envs, slots, ...).
 
-    A slot holds one rollout of an environment: the `rollout_steps` steps between two updates.
+    A slot holds the rollout of one environment in one update, which has `rollout_steps` steps.
     """
 
     obs: PyTree[Array]
@@ -116,7 +116,7 @@ def init(learner: Learner[Settings], key: Array) -> Runner:
 
 
 def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str, Array]]:
-    """Act, add the visited states to the dataset, learn; return the new state and metrics."""
+    """Collect a rollout, add it to the dataset, and train; return new state and metrics."""
     memory = runner.memory
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     mixture = probability(learner.settings, runner.updates)
@@ -129,13 +129,13 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def probability(settings: Settings, updates: Int32[Array, ""]) -> Array:
-    """Return the probability with which the oracle's action is taken."""
+    """Return the probability of taking the oracle's action instead of the policy's action."""
     left = 1.0 - settings.progress(updates) / settings.mixture_share
     return settings.mixture * jnp.maximum(left, 0.0)
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
-    """Choose the policy's actions or, at random, the oracle's; label the states."""
+    """Choose the policy's action in each state or, at random, the oracle's; label all states."""
     key_draw, key_mix = jax.random.split(key)
     memory, logits, _ = rollouts.think(learner, runner, mask)
     action = learner.policy.action(learner.policy.draw(key_draw, logits))
@@ -147,7 +147,7 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
 
 
 def labels(learner: Learner[Settings], state: Any) -> Int32[Array, " envs"]:
-    """Return the oracle's action in each state of a batch; `UNKNOWN` where there is none."""
+    """Return the oracle's action in each state of a batch, or `UNKNOWN` if no action is proven."""
     env: Any = learner.env.env
     while isinstance(env, Wrapper):
         state, env = jax.vmap(env.inner)(state), env.env

@@ -1,4 +1,4 @@
-"""Demonstrations as input arrays of the compiled training program, and settings of its learners."""
+"""Demonstrations as arguments of the compiled training program; settings of offline learners."""
 
 import dataclasses
 import functools
@@ -75,8 +75,7 @@ class Offline(Checked):
 class Rows(NamedTuple):
     """Steps of demonstrations, arrays (rows, width, ...).
 
-    Each row is either a single step, several whole episodes one after another, or a part of a
-    rollout.
+    A row is a single step, several whole episodes one after another, or a part of a rollout.
     """
 
     obs: PyTree[Any]
@@ -96,10 +95,10 @@ class Split(NamedTuple):
 
 
 class Transitions(NamedTuple):
-    """Transitions of a dataset in any order, because learners sample them at random."""
+    """Transitions of a dataset. Their order does not matter, because learners sample at random."""
 
     obs: PyTree[Any]  # observations, (observations, ...)
-    index: Any  # int32 (steps,): step i leads from observation `index[i]` to `index[i] + 1`
+    index: Any  # int32 (steps,): step i leads from `obs[index[i]]` to `obs[index[i] + 1]`
     action: Any  # int32 (steps,)
     reward: Any  # float32 (steps,)
     terminated: Any  # bool (steps,)
@@ -114,7 +113,7 @@ def check(learner: Learner[Any], seeds: int, episodes: int) -> None:
 
 
 def loaded(name: str, env: Env) -> Demos:
-    """Return a dataset with the dtypes of an environment; cache it until its file changes."""
+    """Return a dataset, converted to the environment's dtypes; cached until its file changes."""
     return _loaded(name, env, os.environ.get(datasets.layout.ROOT), _changed(name))
 
 
@@ -134,11 +133,10 @@ def _loaded(name: str, env: Env, root: str | None, changed: float) -> Demos:
 
 
 def split(name: str, env: Env, held_out: float, is_recurrent: bool) -> Split:
-    """Divide the demonstrations into training episodes and a fraction `held_out` of the episodes.
+    """Hold out the fraction `held_out` of the episodes; return training and held-out episodes.
 
-    For a recurrent network, the rows of both hold whole episodes. Otherwise, a row is a single
-    step. Raises `ValueError` if `held_out` is above 0, but leaves no training or no held-out
-    episode.
+    For a recurrent network, a row of the returned arrays holds whole episodes, else a single step.
+    Raises `ValueError` if `held_out` is above 0 and one of the two sets would be empty.
     """
     root = os.environ.get(datasets.layout.ROOT)
     return _split(name, env, root, _changed(name), held_out, is_recurrent)
@@ -158,7 +156,7 @@ def _split(
     order = np.random.default_rng(SPLIT).permutation(demos.episodes)
     train, held = order[count:], order[:count]
     enough = np.cumsum(demos.lengths[held]) - demos.lengths[held] < MOST_HELD_OUT
-    # Without held-out episodes, use a training episode as a placeholder.
+    # If no episodes are held out, return a training episode as a placeholder.
     held = held[enough] if count else train[:1]
     rows = packed if is_recurrent else single
     return Split(rows(demos, train), rows(demos, held))
@@ -185,7 +183,7 @@ def packed(demos: Demos, episodes: np.ndarray) -> Rows:
 
 
 def _rows(demos: Demos, steps: np.ndarray) -> Rows:
-    """Return the steps with the given indices (rows, width); -1 is padding."""
+    """Return `Rows` of the steps with the indices `steps` (rows, width); index -1 is padding."""
     last = np.zeros(demos.steps, bool)
     last[demos.starts + demos.lengths - 1] = True
     seen = demos.obs_index[steps]

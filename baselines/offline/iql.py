@@ -54,19 +54,19 @@ check = data.check
 
 
 def network(env: Env, **given: Any) -> Separate:
-    """Return the policy network and, as its critic, the value network."""
+    """Return separate networks: the actor is the policy, and the critic is the value network."""
     return Separate(ActorCritic.of(env, **given))
 
 
 def critic(learner: Learner[Settings]) -> QNetwork:
-    """Return the network of each of the two critics."""
+    """Return the network of a critic; both critics have this network, with different weights."""
     settings = learner.settings
     given = {"conv": tuple(settings.conv), "lines": settings.lines, "bfloat16": settings.bfloat16}
     return QNetwork.of(learner.env.env, settings.hidden, settings.embed, **given)
 
 
 def params(learner: Learner[Settings]) -> Transitions:
-    """Return the dataset, which the compiled program takes as arguments."""
+    """Return the dataset, whose arrays are arguments of the compiled program, not constants."""
     return data.transitions(learner.settings.demos, learner.env.env)
 
 
@@ -150,9 +150,10 @@ def sampled(given: Transitions, index: Int32[Array, " batch"]) -> Batch:
 def loss(
     learner: Learner[Settings], weights: PyTree[Array], target: PyTree[Array], batch: Batch
 ) -> tuple[Array, dict[str, Array]]:
-    """Return the sum of the losses of value, critics and policy, and a dict of each loss.
+    """Return the sum of three losses (value, critics, policy), and a dict of metrics.
 
-    The dict also has the mean value, the mean Q-value, and the mean weight of the policy loss.
+    The dict has each loss, the mean value, the mean Q-value, and the mean weight of the policy
+    loss.
     """
     settings, policy = learner.settings, learner.network
     over_batch = jax.vmap(policy.apply, in_axes=(None, 0))
@@ -181,14 +182,14 @@ def loss(
 def q_values(
     learner: Learner[Settings], critics: PyTree[Array], batch: Batch
 ) -> Float32[Array, "2 batch"]:
-    """Return the Q-value of each action in the batch, as predicted by each critic."""
+    """Return the Q-value that each critic predicts for each action in the batch."""
     one = jax.vmap(critic(learner).apply, in_axes=(None, 0))
     values: Any = jax.vmap(one, in_axes=(0, None))(critics, batch.obs)
     return jax.vmap(of_actions, in_axes=(0, None))(values, batch.action)
 
 
 def expectile_loss(error: Float32[Array, " batch"], expectile: Any) -> Float32[Array, " batch"]:
-    """Return asymmetric squared errors; the value that minimises their mean is the expectile."""
+    """Return asymmetric squared errors, whose mean is smallest if the value is the expectile."""
     return jnp.where(error > 0, expectile, 1.0 - expectile) * jnp.square(error)
 
 

@@ -76,8 +76,8 @@ class ActionCosts(NamedTuple):
     """Targets of Q-learning: the cost of each action plus the cost-to-go after it."""
 
     cost: Float32[Array, "*actions"]
-    # Whether the action has a target: it is legal, the state is not solved, and the action either
-    # solves the puzzle or leads to a state with a legal action.
+    # whether the action has a target: the state is unsolved, the action is legal, and it either
+    # solves the puzzle or leads to a state with a legal action
     known: Bool[Array, "*actions"]
 
 
@@ -90,9 +90,9 @@ def costs_of_actions(
 ) -> ActionCosts:
     """Return the Q-learning targets: `cost` + min over next actions of the predicted costs.
 
-    `guesses` are the predicted costs of the next actions; negative ones count as 0. `able` is True
-    for legal next actions. If an action solves the puzzle (`solved`), its target is `cost` alone.
-    Otherwise, if no next action is legal, the target is unknown.
+    `guesses` are the predicted costs of the next actions; negative costs are replaced by 0. `able`
+    is True for legal next actions. The target of an action that solves the puzzle (`solved`) is its
+    `cost`. An action that leads to an unsolved state without legal actions has no target.
     """
     best = jnp.where(able, jnp.maximum(guesses, 0.0), jnp.inf).min(axis=-1)
     whole = cost + jnp.where(solved, 0.0, best)
@@ -111,9 +111,9 @@ def update_target(
 ) -> tuple[PyTree[Array], Int32[Array, ""], Bool[Array, ""]]:
     """Copy the weights to the target network if the loss is low or the last copy is old.
 
-    The loss is low if it is below the setting `target_loss`. The copy is old after `target_every`
-    updates; `age` is the number of updates since the copy. Returns the target network, the new age,
-    and whether the weights were copied.
+    The loss is low below the setting `target_loss`. The last copy is old if it was made
+    `target_every` or more updates ago; `age` is the number of updates since then. Returns the
+    target network, the new age, and whether the weights were copied.
     """
     age = age + 1
     change = (loss < settings.target_loss) | (age >= settings.target_every)
@@ -130,10 +130,10 @@ def play_greedily(
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
     """Play up to `length` moves on each level, until the level is solved.
 
-    `move(level, state, board)` makes a move on one level, and returns the next `state` and board.
-    `state` is any data that `move` passes on from one move to the next; the argument `state` of
-    this function holds its initial value for each level. Returns whether each level was solved, and
-    the number of moves.
+    `move(level, state, board)` makes a move on one level and returns the next `state` and board.
+    `state` is data of any type that `move` receives from the previous move; its initial values for
+    all levels are the argument `state`. Returns whether each level was solved, and the number of
+    moves.
     """
 
     def one(level: PuzzleLevel, state: Any, board: Any) -> tuple[Any, Any, Array]:
@@ -156,10 +156,10 @@ def play_greedily(
 def descent_metrics(
     solved: Bool[Array, " boards"], moves: Int32[Array, " boards"]
 ) -> dict[str, Any]:
-    """Return the results on test boards as `episodes`, `return_sum` and `length_sum`, for the log.
+    """Return the log's metrics of test boards: `episodes`, `return_sum` and `length_sum`.
 
-    Each test board counts as an episode with return 1 if it was solved, else 0. The length of the
-    episode is the number of moves.
+    Each board counts as an episode: its return is 1 if the board was solved, else 0, and its length
+    is the number of moves.
     """
     return {
         "episodes": jnp.int32(len(solved)),

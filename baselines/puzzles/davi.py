@@ -74,7 +74,7 @@ class Runner(NamedTuple):
 
 
 class Boards(NamedTuple):
-    """Boards (states of a puzzle), and for each action its cost and the next board (`child`)."""
+    """Boards (states of a puzzle), and the cost and the next board (`child`) of each action."""
 
     board: PyTree[Array]  # boards, (*batch, ...)
     child: PyTree[Array]  # boards after each action, (*batch, actions, ...)
@@ -86,7 +86,7 @@ DaviLearner = Learner[Settings, CostToGo]
 
 
 def init(learner: DaviLearner, key: Array) -> Runner:
-    """Return initial weights, and a target network with the same weights."""
+    """Return the initial training state; the target network has the weights of the network."""
     key_weights, key_level, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.reset(key_level).obs)
     state, data = optimiser(learner.settings).init(weights), jax.random.key_data(key_rest)
@@ -140,9 +140,9 @@ def loss(
 def action_loss(
     learner: DaviLearner, weights: PyTree, instances: PyTree, boards: PyTree, goals: ActionCosts
 ) -> Float32[Array, ""]:
-    """Return the loss with the setting `q`: the mean squared error of predicted action costs.
+    """Return the loss of the setting `q`: the mean squared error of the predicted action costs.
 
-    The mean is over the actions of all boards that have a Q-learning target in `goals`.
+    The mean is over all actions of all boards that have a target in `goals`.
     """
     guesses = predict_walks(learner, weights, instances, boards)
     chex.assert_equal_shape(
@@ -154,7 +154,7 @@ def action_loss(
 def predict_walks(
     learner: DaviLearner, weights: PyTree, instances: PyTree, boards: PyTree
 ) -> Float32[Array, "walks boards *actions"]:
-    """Return the network's outputs for each board of each walk. A walk has one puzzle instance."""
+    """Return the network's outputs for all boards of all walks; walk i has `instances[i]`."""
     over_walk = jax.vmap(functools.partial(predict, learner), in_axes=(None, None, 0))
     return jax.vmap(over_walk, in_axes=(None, 0, 0))(weights, instances, boards)
 
@@ -185,10 +185,10 @@ def walk(learner: DaviLearner, key: Array) -> tuple[PyTree[Array], Boards]:
 def targets(
     learner: DaviLearner, weights: PyTree[Array], instance: PyTree[Array], boards: Boards
 ) -> Float32[Array, " boards"]:
-    """Return the value-iteration targets of boards: min over actions of cost + cost-to-go.
+    """Return value-iteration targets: for each board, the min over actions of cost + cost-to-go.
 
-    The cost-to-go is predicted for the board after the action. The target is 0 at the goal, and on
-    boards without a legal action.
+    The network with the weights `weights` predicts the cost-to-go of the board after each action.
+    The target is 0 at the goal, and for boards without a legal action.
     """
     to_goal = jax.vmap(jax.vmap(functools.partial(cost_to_go, learner, weights, instance)))
     after = to_goal(boards.child)
@@ -207,8 +207,8 @@ def action_targets(
 ) -> ActionCosts:
     """Return the Q-learning targets of the actions on each board of a walk.
 
-    The target of an action is its cost plus the smallest cost that the target network, with the
-    weights `weights`, predicts for an action on the next board.
+    The target of an action is its cost plus the minimum over the next actions of their predicted
+    costs. The target network, with the weights `weights`, predicts these costs.
     """
     env = learner.env
 
@@ -226,8 +226,8 @@ def action_targets(
 def predict(learner: DaviLearner, weights: PyTree, instance: PyTree, board: PyTree) -> Array:
     """Return the network's output for a board: the predicted cost-to-go.
 
-    With the setting `q`, the output is an array with a predicted cost for each action instead: the
-    cost of the action plus the cost-to-go after it.
+    With the setting `q`, return one number per action instead: the predicted sum of the action's
+    cost and the cost-to-go after it.
     """
     outputs: Any = learner.network.apply(weights, learner.env.observe_board(instance, board))
     return outputs
@@ -261,8 +261,8 @@ def descend(
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
     """Play up to `test_moves` moves of the greedy policy on each of `count` random boards.
 
-    The greedy action minimises its cost plus the cost-to-go after it. Returns whether each board
-    was solved, and the number of moves.
+    The greedy policy takes the action with the smallest sum of its cost and the predicted
+    cost-to-go after it. Returns whether each board was solved, and the number of moves.
     """
     levels = jax.vmap(learner.env.sample_level)(jax.random.split(key, count))
 

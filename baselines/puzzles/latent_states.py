@@ -113,8 +113,8 @@ def look(
 ) -> PuzzleLevel:
     """Convert levels of the puzzle to levels of the learned model, in which a search can start.
 
-    The board of a level is replaced by its code, the state of the model. The instance of a level,
-    which defines the goal, is replaced by the result of `goal_code`.
+    In a converted level, the board is replaced by its code (the state of the model), and the puzzle
+    instance, which defines the goal, by the result of `goal_code`.
     """
 
     def one(level: PuzzleLevel, key: Array) -> PuzzleLevel:

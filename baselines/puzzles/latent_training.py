@@ -17,7 +17,7 @@ from .latent_world import UNDECIDED
 
 
 class Transitions(NamedTuple):
-    """Data set of transitions: all that the learner observes of the puzzle, besides the goal."""
+    """Data set of transitions, from which the model is learned; the goal is observed separately."""
 
     # Observations before the actions, (*seeds, transitions, ...), as `Sight.look` returns them.
     before: Array
@@ -28,7 +28,7 @@ class Transitions(NamedTuple):
 
 
 def gather(learner: LatentLearner, key: Array, count: int) -> Transitions:
-    """Collect `count` transitions on walks of uniformly random actions, legal or not.
+    """Collect `count` transitions by walks whose actions are uniformly random, legal or not.
 
     If all levels have the same goal, about half of the walks begin at the goal.
     """
@@ -61,15 +61,15 @@ def model_loss(
 ) -> tuple[Float32[Array, ""], Float32[Array, " losses"]]:
     """Return the model's loss on a random batch of transitions, and the four terms of the loss.
 
-    If levels have different goals, the model learns to classify solved states. Half of the batch
-    then consists of transitions to solved states, if the data set has any.
+    If levels have different goals, half of the batch are transitions to solved states (if the data
+    set has any), from which the model learns to classify solved states.
     """
     nets, count = learner.network, learner.settings.batch
     key_rows, key_solved, key_cells, key_noise = jax.random.split(key, 4)
     rows = jax.random.randint(key_rows, (count,), 0, len(seen.action))
     judges = not one_goal(learner.env)
     if judges:
-        # met[i] is the number of transitions to solved states among the transitions 0 to i
+        # met[i] is the number of transitions 0 to i that lead to solved states
         met = jnp.cumsum(seen.solved, dtype=jnp.int32)
         rank = jax.random.randint(key_solved, (count // 2,), 1, jnp.maximum(met[-1], 1) + 1)
         solved = jnp.searchsorted(met, rank)

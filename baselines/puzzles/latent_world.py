@@ -77,26 +77,27 @@ class Sight:
     def cells(self) -> int:
         """Number of cells into which `split` divides an input.
 
-        A cell is one entry of the observation or, if pictures are used, one tile of the picture.
+        With observations, a cell is one entry of the observation; with pictures, one tile of the
+        picture.
         """
         space: Any = self.env.observation_space
         return int(np.prod(self._tiles if self.tile_size else space.shape))
 
     @property
     def features(self) -> int:
-        """Number of features with which `split` represents one cell.
+        """Number of features of each cell, as returned by `split`.
 
-        This is the length of a one-hot vector or, if pictures are used, 3 colours times the number
-        of pixels in a tile.
+        With observations, this is the length of a one-hot vector; with pictures, 3 colours times
+        the number of pixels in a tile.
         """
         return 3 * self.tile_size**2 if self.tile_size else self._categories
 
     def look(self, state: PuzzleState) -> Array:
         """Return the data of a state that `split` converts to cells.
 
-        These are the observation or, if pictures are used, an array (rows, columns) with the sprite
-        index of each tile. The array takes less memory than the picture, which `split` draws from
-        it.
+        With observations, return the observation. With pictures, return the sprite index of each
+        tile (rows, columns), which takes less memory than the picture; `split` then draws the
+        picture.
         """
         return self.env.tiles(state) if self.tile_size else self.env.observe(state)
 
@@ -151,7 +152,7 @@ class LatentWorld(nn.Module):
         """Encode the features of each cell; return the logits that are rounded to the cell's bits.
 
         The logits of a cell are shifted to mean 0 and scaled to standard deviation `FIRM`. Without
-        the shift, bits could become constant, and a constant bit receives no gradient.
+        the shift, some bits could become constant and would then receive no gradient.
         """
         logits = self.encoder(seen)
         centred = logits - logits.mean(axis=-1, keepdims=True)
@@ -177,11 +178,11 @@ class LatentWorld(nn.Module):
         return after(code, self._views(code), self.place)
 
     def _views(self, code: Array) -> Float32[Array, "actions cells views bits"]:
-        """Return inputs from other cells, which help to predict each cell's bits after an action.
+        """Return the inputs from other cells that help to predict each cell's bits after an action.
 
-        There are `views` inputs per cell and action. Each is a weighted sum of the bits of all
-        cells; its learned weights can select a single cell. One matrix product computes the sums
-        for all actions.
+        For each action, a cell has `views` inputs. An input is a weighted sum of the bits of all
+        cells. The weights are learned, and may select a single cell. One matrix product computes
+        the sums for all actions.
         """
         return jnp.einsum("aikj,jb->aikb", self.sources, code)
 
@@ -199,10 +200,10 @@ class LatentWorld(nn.Module):
     ) -> tuple[Float32[Array, ""], ...]:
         """Return four losses of a transition, which train different parts of the model.
 
-        The losses are the decoder's reconstruction error, the distance of the encoder's logits from
+        They are the decoder's reconstruction error, the distance of the encoder's logits from
         `FIRM` and -`FIRM`, the cross-entropy of the predicted bits after the action, and the
-        cross-entropy of the classifier of solved states. Before rounding, noise is added to the
-        logits. It flips bits whose logits are near 0, so training moves logits away from 0.
+        cross-entropy of the classifier of solved states. The decoder reads bits of noisy logits.
+        The noise flips bits whose logits are near 0, so training moves logits away from 0.
         """
         seen = jnp.stack([before, after])
         logits = self.encode(seen)

@@ -125,7 +125,7 @@ WorldLearner = Learner[Settings, Networks]
 
 
 def init(learner: WorldLearner, key: Array) -> Runner:
-    """Return initial weights, and a data set of transitions collected by random actions."""
+    """Return the initial training state; its data set of transitions is collected here."""
     key_seen, key_model, key_q, key_rest = jax.random.split(key, 4)
     nets, settings = learner.network, learner.settings
     seen = gather(learner, key_seen, settings.transitions)
@@ -149,10 +149,9 @@ def update(learner: WorldLearner, runner: Runner) -> tuple[Runner, dict[str, Arr
     settings = learner.settings
     key_rest, key_learn, key_try = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
     keys = jax.random.split(key_learn, settings.gradient_steps)
-    # Use `cond`, so that an update trains either the model or the heuristic. The condition must be
-    # the same for all seeds, since `vmap` turns a `cond` with a condition per seed into a select,
-    # which trains both. All seeds have made the same number of updates; `pmax` returns it without
-    # the axis of seeds.
+    # `cond` trains either the model or the heuristic. Its condition must be shared by all seeds:
+    # under `vmap`, a `cond` with a condition per seed computes both branches. All seeds have made
+    # the same number of updates, and `pmax` returns this number without an axis of seeds.
     early = jax.lax.pmax(runner.updates, SEEDS) < settings.model_updates
     train = functools.partial(train_model, learner), functools.partial(train_heuristic, learner)
     runner, losses = jax.lax.cond(early, *train, runner, keys)
@@ -226,9 +225,9 @@ def walk_codes(
 ) -> Bool[Array, "codes cells bits"]:
     """Return the states (called codes) that random walks in the learned model visit.
 
-    Walks start at states of the data set; if all levels have the same goal, every other walk starts
-    at the goal. A walk avoids actions that change nothing or lead back to the previous state, and
-    takes one only if there is no other action.
+    Walks start at states of the data set. If all levels have the same goal, every other walk starts
+    at the goal instead. A walk takes only actions that change the state and do not lead back to the
+    previous state. If there is no such action, it takes any action.
     """
     settings = learner.settings
     key_rows, key_see, key_walk = jax.random.split(key, 3)
@@ -253,7 +252,7 @@ def walk_codes(
 def action_targets(
     learner: WorldLearner, weights: PyTree[Array], target: PyTree[Array], goal: Any, codes: Any
 ) -> ActionCosts:
-    """Return each action's Q-learning target in each model state (code), clipped to `furthest`."""
+    """Return the Q-learning targets of all actions in all model states, at most `furthest`."""
     solved = functools.partial(is_solved, learner, weights, goal)
 
     def after(code: Array) -> tuple[Array, Array]:
@@ -279,9 +278,9 @@ def descend(
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
     """Play up to `test_moves` moves of the greedy policy on each of `count` random boards.
 
-    The policy plans without feedback: it sees the first observation of a board, and the model
-    predicts all later states. Its actions are also played in the puzzle. Returns whether each board
-    was solved, and the number of moves.
+    The policy observes only the first state of a board, and the model predicts all later states.
+    Each action is also played in the puzzle, where the board may become solved. Returns whether
+    each board was solved, and the number of moves.
     """
     env = learner.env
     key_levels, key_look = jax.random.split(key)
@@ -361,8 +360,8 @@ def evaluate(
 ) -> dict[str, Any]:
     """Test the model and the greedy policy of each seed; return the content of eval.json.
 
-    The entry `predicted` is the fraction of steps, on new random walks, whose result the model
-    predicts exactly. The greedy policy is tested on `count` random boards.
+    The model is tested on new random walks: the entry `predicted` is the fraction of steps whose
+    result it predicts exactly. The greedy policy is tested on `count` random boards.
     """
     settings = learner.settings
 

@@ -1,9 +1,9 @@
 """Actors of PPO on Ray: they step their environments and return fragments, pieces of rollouts.
 
-A fragment is a pair: a dict with the fields of a `rollouts.Rollout`, (steps, envs, ...), and the
-observations after the last step, (envs, ...). An actor that steps jaxenvs environments runs PPO's
-compiled rollout. An actor that steps Gymnasium environments in Python compiles only the policy. It
-imports the network but not the learner.
+A fragment is a pair. Its first item is a dict with the fields of a `rollouts.Rollout`, (steps,
+envs, ...); its second item is the observations after the last step, (envs, ...). In jaxenvs
+environments, an actor runs PPO's compiled rollout. Gymnasium environments step in Python, so an
+actor compiles only the policy; it then imports the network but not the learner.
 """
 
 import functools
@@ -28,7 +28,7 @@ Fragment = tuple[dict[str, PyTree[np.ndarray]], PyTree[np.ndarray]]
 
 
 class Sampling(NamedTuple):
-    """Settings that all actors of a run have in common."""
+    """Settings shared by all actors of a run."""
 
     network: Any
     num_envs: int  # number of environments of each actor
@@ -37,9 +37,9 @@ class Sampling(NamedTuple):
 
     @classmethod
     def of(cls, learner: Any, slot: int = 0) -> "Sampling":
-        """Return the settings of the actors, which are the same for all actors of a learner.
+        """Return the settings of an actor of `learner`.
 
-        `slot`, the index of an actor, is not used.
+        All actors have equal settings, so `slot`, the index of the actor, is not used.
         """
         settings = learner.settings
         share, steps = settings.num_envs // settings.actors, settings.rollout_steps
@@ -125,8 +125,7 @@ class GymActor:
     ) -> None:
         """Make and reset the environments.
 
-        The actions of a step are drawn with the PRNG key (seed, number of the step). Steps are
-        numbered from `first`.
+        Step n uses the PRNG key (`seed`, n) to draw actions; the first step has n = `first`.
         """
         from .gym_envs import GymEnvs
 
@@ -138,14 +137,14 @@ class GymActor:
         self._lengths = np.zeros(num_envs, np.int32)
 
     def _words(self) -> np.ndarray:
-        """Return the PRNG key that draws the next actions, as data: uint32 (2,)."""
+        """Return the data of the PRNG key for the next actions, uint32 (2,)."""
         return np.array([self._seed & 0xFFFFFFFF, next(self._decisions) & 0xFFFFFFFF], np.uint32)
 
     def _advance(self, action: np.ndarray) -> tuple[Any, dict[str, Any]]:
-        """Step every environment; return the `Outcome` and a record for the rollout.
+        """Step every environment; return the `Outcome`, and a dict of fields of the rollout.
 
-        In the record, `returns` and `lengths` are the returns and lengths of the current episodes
-        up to and including this step.
+        The fields `returns` and `lengths` are those of the current episodes so far, this step
+        included.
         """
         step = self._envs.step(action)
         self._returns += step.reward
@@ -224,9 +223,9 @@ def decide(
 ) -> tuple[Array, Array, Array, Array]:
     """Sample actions for a batch of observations.
 
-    Return the samples, their log-probabilities, the values of the observations, and the actions to
-    take, which are the clipped or squashed samples. `weights` have a first axis of seeds, of size
-    1. `words` are the data of a PRNG key.
+    Return the samples, their log-probabilities, the values of the observations, and the actions for
+    the environments: the samples, clipped or squashed. `weights` have a first axis of size 1, for
+    the seed. `words` are the data of a PRNG key.
     """
     one = jax.tree.map(lambda leaf: leaf[0], weights)
     over_batch = jax.vmap(network.think, in_axes=(None, None, 0, 0))

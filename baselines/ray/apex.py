@@ -91,8 +91,8 @@ class Settings(Common):
     def epsilons(self, slot: int) -> tuple[float, ...]:
         """Return the epsilon of each environment of the actor with index `slot`.
 
-        Over the environments of all actors, epsilon falls from `epsilon` to `epsilon` ** (1 +
-        `epsilon_power`).
+        From the first environment of the first actor to the last environment of the last actor,
+        epsilon falls from `epsilon` to `epsilon` ** (1 + `epsilon_power`).
         """
         share = self.num_envs // self.actors
         place = np.arange(slot * share, (slot + 1) * share) / max(self.num_envs - 1, 1)
@@ -113,7 +113,7 @@ network = QNetwork.of
 
 
 def init(learner: Learner[Settings], key: Array) -> Runner:
-    """Return the initial training state; the target network has the same weights."""
+    """Return the initial training state; the target network is a copy of the network."""
     weights, optimiser, key_data = launch.fresh(learner, key)
     return Runner(weights, jax.tree.map(jnp.copy, weights), optimiser, jnp.int32(0), key_data)
 
@@ -158,7 +158,7 @@ def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
 
 
 def size_of(space: Space) -> int:
-    """Return the size of an observation in bytes."""
+    """Return the size in bytes of an observation in `space`."""
     if isinstance(space, Dict):
         return sum(map(size_of, space.spaces.values()))
     return math.prod(space.shape) * np.dtype(space.dtype).itemsize
@@ -170,7 +170,7 @@ def command(algorithm: Algorithm, argv: list[str], callback: Callback | None = N
 
 
 def parts() -> Any:
-    """Return the `training.Parts` of Ape-X. Imports are local because they need the extra `ray`."""
+    """Return the `training.Parts` of Ape-X; imports are local, as they need the extra `ray`."""
     from .actors import Sampling
     from .explorers import Exploration, Explorer
     from .replayed import Shards

@@ -21,8 +21,8 @@ from ..core.processes import reached
 from ..storage.runs import RunError
 
 AUTO = "auto"  # value of --address: join the Ray cluster that this machine is part of
-# A run ends after more deaths in a row than this: `DEATHS` for each actor, but `DEATHS` in total
-# for learners or replay shards.
+# Deaths in a row that a run survives: `DEATHS` per actor for the actors together, and `DEATHS` in
+# total for learners or replay shards.
 DEATHS = 3
 
 
@@ -52,8 +52,7 @@ class Cluster:
         if address is None:
             for name, value in ENVIRONMENT.items():
                 os.environ.setdefault(name, value)
-            # Set this before `init`, so that `stop` also stops a cluster whose start Ctrl-C has
-            # interrupted.
+            # Set `_ours` first: if Ctrl-C interrupts `init`, `stop` must still stop the cluster.
             self._ours = True
             ray.init(address="local", num_cpus=workers, include_dashboard=False, **QUIET)
             return
@@ -79,9 +78,9 @@ class Cluster:
 
 
 def _knock(address: str, timeout: int) -> None:
-    """Raise `RunError` unless `address` answers within `timeout` seconds.
+    """Raise `RunError` unless the address accepts a connection within `timeout` seconds.
 
-    Without this check, Ray would try to connect for a minute.
+    Without this check, Ray itself would try to connect for a minute.
     """
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal():
@@ -97,9 +96,9 @@ def _knock(address: str, timeout: int) -> None:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Ignore Ctrl-C in the `with` block, so that stopping the processes is not interrupted.
+    """Ignore Ctrl-C in the `with` block, in which processes are stopped.
 
-    Stopping them takes a second or two.
+    Stopping processes takes a second or two and must not be interrupted.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -121,9 +120,9 @@ class Call(NamedTuple):
 
 
 class Made(NamedTuple):
-    """Result of a method call on an actor.
+    """Result of a method call on an actor; the method returns two values.
 
-    The method returns two values: `about` is the first, and `result` a Ray reference to the second.
+    `about` is the first value. `result` is a Ray reference to the second value.
     """
 
     slot: int
@@ -135,10 +134,11 @@ class Pool:
     """Pool of `count` Ray actors, each with at most one call at a time."""
 
     def __init__(self, make: Callable[[int, int], Any], count: int, patience: float) -> None:
-        """Start the actors with `make(slot, generation)`, where `slot` is the index of an actor.
+        """Start `count` actors by `make(slot, 0)`, where `slot` is the index of an actor.
 
-        `generation` is the number of the pool's actors that have died so far. An actor counts as
-        dead if a call takes longer than `patience` seconds.
+        A dead actor is replaced by `make(slot, generation)`, where `generation` is the number of
+        actors of the pool that have died so far. An actor counts as dead if a call takes longer
+        than `patience` seconds.
         """
         self._make, self.patience, self.count = make, patience, count
         self.lost = 0  # number of dead actors so far
@@ -154,7 +154,7 @@ class Pool:
         self.busy[first] = Call(slot, handle, second, deadline)
 
     def finish(self, reference: Any) -> Made | None:
-        """Return the result of a finished call, or None if its actor died and was replaced."""
+        """Return a finished call's result; if the actor has died, replace it and return None."""
         call = self.busy.pop(reference)
         try:
             about: Any = ray.get(reference)
@@ -196,5 +196,5 @@ def reason(error: RayError) -> str:
 
 def _last_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    # Drop Ray's guesses at the cause, which follow this phrase.
+    # Cut off the text from this phrase on, in which Ray lists possible causes.
     return lines[-1].partition(" Worker exit type")[0].strip()

@@ -31,7 +31,7 @@ Record = dict[str, Any]  # steps of all environments of an actor, as arrays by f
 
 
 class Exploration(NamedTuple):
-    """Settings of an Ape-X actor, except those of its environment."""
+    """Settings of an Ape-X actor; the id and fields of its environment are not included."""
 
     sampling: Sampling
     n_step: int
@@ -40,7 +40,7 @@ class Exploration(NamedTuple):
 
 
 class Explorer:
-    """Ray actor that explores its environments with the weights that each call passes."""
+    """Ray actor that steps its environments with the weights passed to each call of `sample`."""
 
     def __init__(self, id: str, fields: dict[str, Any], given: Exploration, seed: int) -> None:
         use_one_thread()
@@ -49,15 +49,16 @@ class Explorer:
         self._envs = kind(id, fields, given, seed)
         self._given = given
         self._items = jax.jit(functools.partial(items, given))
-        # Last n_step - 1 steps of the previous call: their n-step transitions need the next steps.
+        # Last n_step - 1 steps of the previous call. The transitions that begin at these steps are
+        # completed by the steps of the next call.
         self._before: Record = {}
 
     def sample(self, weights: PyTree[np.ndarray], version: Any) -> tuple[dict[str, Any], Items]:
-        """Step the environments; return a description and the new n-step transitions.
+        """Step the environments; return a description (dict) and the new n-step transitions.
 
-        The description is a dict of `version`, which identifies the weights, the number and bytes
-        of the transitions, the seconds taken, sums over the episodes that ended, and the length of
-        the longest unfinished episode.
+        The description contains `version`, which identifies the weights. It also contains the
+        number and bytes of the transitions, the seconds taken, sums over the finished episodes, and
+        the length of the longest unfinished episode.
         """
         begun = time.perf_counter()
         weights = jax.device_put(jax.tree.map(lambda leaf: leaf[0], weights))
@@ -168,12 +169,12 @@ def decide(
 def items(
     given: Exploration, weights: PyTree[Array], steps: Record
 ) -> tuple[Items, Bool[Array, " items"]]:
-    """Return n-step transitions, and a mask of those that may be stored.
+    """Return n-step transitions, and a mask of the transitions that may be stored.
 
-    `steps` is a record of consecutive steps (steps, envs, ...), and transitions begin at all steps
-    but the last n_step - 1. The record begins with the last n_step - 1 steps of the actor's
-    previous call. In the first call, it begins with placeholders instead, where `is_step`,
-    (steps,), is False. The mask is False for transitions that begin at a placeholder.
+    `steps` is a record of consecutive steps (steps, envs, ...). It begins with the last n_step - 1
+    steps of the actor's previous call. In the first call, these are placeholders, which `is_step`
+    (steps,) marks by False. A transition begins at each step except the last n_step - 1. The mask
+    is False for transitions that begin at a placeholder.
     """
     first = len(steps["reward"]) - (given.n_step - 1)
 
@@ -205,15 +206,15 @@ def items(
 
 
 def oldest(record: Record) -> int:
-    """Return the length of the longest unfinished episode at the end of `record`."""
+    """Return the length so far of the longest episode that is unfinished at the end of `record`."""
     done = record["terminated"][-1] | record["truncated"][-1]
     return int(np.where(done, 0, record["lengths"][-1]).max())
 
 
 def ended(record: Record) -> dict[str, np.ndarray]:
-    """Return the number, summed returns and summed lengths of the episodes that ended in `record`.
+    """Return number, sum of returns and sum of lengths of the episodes that ended in `record`.
 
-    The sums are arrays (1,), because a run on Ray has a single seed.
+    Each is an array (1,), because a run on Ray has a single seed.
     """
     done = record["terminated"] | record["truncated"]
     sums = {

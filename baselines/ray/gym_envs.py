@@ -33,15 +33,15 @@ class GymWorld:
 
     @property
     def features(self) -> Features:
-        """Conversion of observations to network inputs, which leaves them unchanged."""
+        """Identity as the conversion of observations to network inputs."""
         return Features(self.observation_space, identity)
 
 
 class Outcome(NamedTuple):
     """Result of one step of all environments.
 
-    If an episode ended in the step, `obs` is the first observation of the next episode (autoreset),
-    and `final_obs` the last observation of the episode that ended.
+    Where the step ended an episode, `final_obs` is the last observation of this episode, and `obs`
+    is the first observation of the next episode (autoreset).
     """
 
     obs: PyTree[np.ndarray]
@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
 
 
 def look(id: str, fields: dict[str, Any]) -> GymWorld:
-    """Return an environment's name and spaces; `ValueError` if no learner supports the spaces."""
+    """Return an environment's name and spaces; raise `ValueError` if a space is unsupported."""
     env = make(id, fields)
     env.close()
     if not isinstance(env.action_space, ACTED):
@@ -101,8 +101,8 @@ def convert(space: gymnasium.Space, what: str) -> spaces.Space:
 class GymEnvs:
     """Vector of `count` environments with autoreset.
 
-    `mask` (envs, actions) holds the legal actions, or is None if the first reset provides no mask.
-    The mask is read from `info["action_mask"]`, which Taxi and jaxenvs' Gymnasium adapters provide.
+    `mask` (envs, actions) is True for legal actions. It is read from `info["action_mask"]`, which
+    Taxi and jaxenvs' Gymnasium adapters provide. It is None if the first reset provides no mask.
     """
 
     mask: np.ndarray | None
@@ -179,10 +179,10 @@ class GymEnvs:
 
 
 def reader(space: gymnasium.Space) -> Callable[[Any], PyTree[np.ndarray]]:
-    """Return a function that converts observations of a Gymnasium space for jaxenvs.
+    """Return a function that converts observations from a Gymnasium space to a jaxenvs space.
 
-    The function takes one observation in `space` or a batch of them. The results are in
-    `convert(space)`, the jaxenvs space, whose dtypes may differ.
+    The function converts one observation or a batch. The jaxenvs space is `convert(space)`, and may
+    have other dtypes.
     """
     if isinstance(space, gymnasium.spaces.Dict):
         parts = {name: reader(part) for name, part in space.items()}

@@ -92,7 +92,7 @@ def build(cluster: Any, asked: options.Options[Any], config: Config) -> Learner[
 
 
 def world(config: Config) -> Any:
-    """Return the environment of a run; for a Gymnasium id, only its name and spaces."""
+    """Return the environment of a run, or the name and spaces of a Gymnasium environment."""
     if config.id.startswith(GYM):
         from . import gym_envs
 

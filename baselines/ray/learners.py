@@ -28,9 +28,9 @@ BATCH = (DIVIDED, PartitionSpec(DEVICES))  # shardings of rollout and last obser
 def improve(
     learner: core.Learner, runners: Runner, batch: tuple[dict[str, Any], Any]
 ) -> tuple[Runner, dict[str, Array]]:
-    """Make one update on all learners' devices; return the new training state and metrics.
+    """Make one update on the devices of all learners; return the new training state and metrics.
 
-    `runners` has a first axis of seeds, of size 1.
+    `runners` is the training state, with a first axis of size 1 for the seed.
     """
 
     def step(runner: Runner, batch: Any) -> tuple[Runner, dict[str, Array]]:
@@ -54,14 +54,17 @@ class Learner:
     """Ray actor that updates the weights; `index` is its index among the learners."""
 
     def __init__(self, learner: core.Learner, index: int, on_cpu: bool) -> None:
-        """Choose the device. JAX must not initialise it before `begin` joins the group."""
+        """Store the arguments and choose the device.
+
+        JAX must not be initialised yet: `begin` first joins the group of learners.
+        """
         self._learner, self._index = learner, index
         use_device(on_cpu)
 
     def address(self) -> str:
-        """Return this machine's address and a free port as HOST:PORT.
+        """Return HOST:PORT, with this machine's address and a free port.
 
-        The coordinator of the learners' `jax.distributed` group can listen there.
+        At the address of learner 0, the coordinator of the `jax.distributed` group listens.
         """
         import ray
 
@@ -89,7 +92,7 @@ class Learner:
         return _whole(metrics), _whole(self._runners.weights) if self._index == 0 else ()
 
     def _divided(self, batch: Any) -> Any:
-        """Return arrays that are sharded over all learners; this learner's shard is `batch`."""
+        """Return arrays sharded over all learners; `batch` is the shard of this learner."""
         devices = self._learner.devices
         if devices.count == 1:
             return batch

@@ -102,12 +102,12 @@ def update(
 
 
 def corrected(learner: Learner, runner: Runner, rollout: Rollout) -> tuple[Rollout, Array, Array]:
-    """Return PPO's targets for a rollout that older weights sampled, corrected by V-trace.
+    """Return PPO's targets for a rollout sampled with older weights, corrected by V-trace.
 
-    The targets are the rollout, the advantages and the value targets, as in `ppo.targets`. The
-    rollout has new log-probabilities and values, computed with the current weights, so that PPO's
-    probability ratio starts at 1. The values at truncations are not recomputed: they come from the
-    actor's older weights.
+    The targets are the rollout, the advantages and the value targets, as `ppo.targets` returns
+    them. Log-probabilities and values of the rollout are recomputed with the current weights, so
+    PPO's probability ratio is 1 at first. The values at truncations are still those of the older
+    weights.
     """
     over_steps = jax.vmap(functools.partial(ppo.unroll, learner), in_axes=(None, 0))
     outputs, value = over_steps(runner.weights, rollout)
@@ -125,11 +125,11 @@ def centred(
     batch: tuple[Rollout, Array, Array],
     orders: Int32[Array, "minibatches items"],
 ) -> tuple[Array, Array]:
-    """Return the offset and the scale with which PPO's loss normalises V-trace advantages.
+    """Return an offset and a scale: PPO's loss computes (advantage - offset) / scale.
 
-    The offsets, (minibatches, items), are computed by `returns.baselines`; the loss subtracts them.
-    The scale, (minibatches,), is the standard deviation of the differences, but at least
-    `advantage_floor`; the loss divides by it.
+    The offsets, (minibatches, items), are the weighted baselines of `returns.baselines`. The scale
+    of a minibatch, (minibatches,), is the standard deviation of its differences advantage - offset,
+    but at least `advantage_floor`.
     """
     weighted, weight = batch[1][orders], batch[0].weight[orders]
     baseline = returns.baselines(weighted, weight, learner.devices)

@@ -1,8 +1,8 @@
 """Learner of Ape-X: a process that learns from batches of the replay shards.
 
-Data moves through Ray's object store: new transitions go from actors to shards, batches from shards
-to the learner, and new TD errors from the learner back to the shards. The main process passes only
-references to these objects.
+Data moves through Ray's object store: new transitions from actors to shards, batches from shards to
+the learner, and new TD errors from the learner to the shards. The main process passes only
+references to this data.
 """
 
 import functools
@@ -63,7 +63,7 @@ class ReplayLearner:
 
 
 class Replayed:
-    """Handle of a run's learner process, with the interface of `training.Learners`."""
+    """Handle of a run's learner process, with the methods of `training.Learners`."""
 
     def __init__(self, replays: Replays, learner: Learner, runners: PyTree[np.ndarray]) -> None:
         """Start the learner process with the training state `runners`."""
@@ -83,10 +83,10 @@ class Replayed:
         self._learn()
 
     def _learn(self) -> None:
-        """Sample batches from the replay shards, and start the gradient steps on them.
+        """Sample batches from the replay shards, and start the gradient steps on these batches.
 
-        As long as the shards hold fewer than `warm_up` steps, the update has no gradient steps, and
-        nothing is sampled.
+        While the shards hold fewer than `warm_up` steps, do neither; the update then has no
+        gradient steps.
         """
         settings, self._begun = self._settings, time.monotonic()
         if self._replays.held < settings.warm_up:
@@ -100,9 +100,9 @@ class Replayed:
         self._next_weights, self._errors = call[1:]
 
     def finish(self, reference: Any) -> dict[str, np.ndarray] | None:
-        """Return the metrics of a finished update, or None if it failed because a shard died.
+        """Return the metrics of a finished update, or None if the update failed.
 
-        In the latter case, this method replaces the dead shard and begins the update again.
+        The update fails if a shard has died. Then replace the shard and begin the update again.
         """
         try:
             metrics = ray.get(reference, timeout=self._settings.patience)
@@ -155,7 +155,7 @@ class Replayed:
 
 
 class Shards:
-    """Owner of a run's replay shards, which continue to run if the learner process dies."""
+    """Replay shards of a run, which continue to run if the learner process is replaced."""
 
     _replays: Replays | None = None
 

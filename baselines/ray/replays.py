@@ -30,7 +30,7 @@ class Drawn(NamedTuple):
     """Items that a shard sampled, with the numbers from which `importance` weights them."""
 
     items: Items  # sampled transitions; arrays are (batches, size, ...)
-    # Probability with which the shard samples each item of `items`, float32 (batches, size).
+    # probability with which a draw of the shard returns this item, float32 (batches, size)
     chance: np.ndarray
     held: int  # number of items in the shard
 
@@ -51,7 +51,7 @@ class Replay:
         self._drawn: tuple[np.ndarray, np.ndarray] | None = None
 
     def add(self, items: Items) -> None:
-        """Store items in place of the oldest; the TD errors `items["error"]` set the priorities."""
+        """Write items over the oldest ones; their TD errors, `items["error"]`, set priorities."""
         items = jax.tree.map(lambda leaf: leaf[-self._capacity :], items)
         errors = items.pop("error")
         if not self._items:
@@ -75,10 +75,10 @@ class Replay:
         return Drawn(jax.tree.map(lambda ring: ring[places], self._items), chance, held)
 
     def mark(self, errors: list[np.ndarray], share: int) -> None:
-        """Recompute the priorities of the items in the latest sample from their new TD errors.
+        """Set new priorities for the items of the latest sample, from their new TD errors.
 
-        Items that were overwritten after the sample are left out. `errors` has one array per
-        sampled shard, and `share` is the index of this shard's array.
+        Items that have been overwritten since then are skipped. `errors` has one array per sampled
+        shard, and `share` is the index of this shard's array.
         """
         assert self._drawn is not None
         places, born = self._drawn
@@ -123,11 +123,10 @@ class Replays:
         self._next = (shard + 1) % len(self._handles)
 
     def sample(self, batches: int, size: int) -> dict[int, Any]:
-        """Request parts of `batches` batches of `size` items from the shards.
+        """Request samples from the shards, which together are `batches` batches of `size` items.
 
-        The part of each shard is proportional to the number of its items.
-
-        Return a dict that maps the index of each sampled shard to a Ray reference to its sample.
+        Each shard samples a number of items proportional to the number of items that it stores.
+        Return a dict from the index of each sampled shard to a Ray reference to its sample.
         """
         return {
             shard: self._handles[shard].sample.remote(batches, share)

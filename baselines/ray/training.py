@@ -1,10 +1,9 @@
 """Training loop on Ray: it schedules actors and learners, and replaces processes that die.
 
-The main process writes the run's files and passes only object references between actors and
-learners. Fragments (pieces of rollouts) and weights move through Ray's object store. In `sync`
-mode, all fragments of an update are sampled with the current weights, while the learner waits. In
-`async` mode, actors sample while the learner learns, but are at most one update ahead of the
-learner.
+The main process writes the run's files. Fragments (pieces of rollouts) and weights move through
+Ray's object store; the main process passes only references to them. In `sync` mode, actors sample
+all fragments of an update with the current weights, while the learner waits. In `async` mode,
+actors sample while the learner learns, but are at most one update ahead of the learner.
 """
 
 import dataclasses
@@ -75,9 +74,9 @@ class Learners:
         self._next_weights, self.pending = calls[0][1], list(self._metrics)
 
     def finish(self, reference: Any) -> dict[str, np.ndarray] | None:
-        """Record that a learner has finished its part of the update.
+        """Record that a learner has finished an update on its fragments.
 
-        Return the metrics of the update once all learners have finished; before that, None.
+        Return the metrics of the update once all learners have finished, and None before that.
         """
         self._get(reference)
         self.pending.remove(reference)
@@ -153,7 +152,7 @@ class Training:
                 self._check_leaving()
 
     def _lives_of_learners(self, done: int, runners: Any, keeper: Keeper, stop: Interrupt) -> Any:
-        """Train to the end; if learners die, start new ones from the newest checkpoint.
+        """Train to the end. If learners die, start new ones from the newest checkpoint.
 
         Return the final training state.
         """
@@ -237,10 +236,10 @@ class Training:
         return None
 
     def _wait(self, learners: Any) -> dict[str, np.ndarray] | None:
-        """Wait at most `TICK` seconds for a remote call to finish, and process its result.
+        """Wait at most `TICK` seconds for remote calls to finish, and process their results.
 
-        The result is either an actor's experience or the end of a learner's part of the update.
-        Return the metrics of the update if this was its last part, else None.
+        The calls collect experience on actors or learn on learners. Return the metrics of the
+        update if its last learner has finished, else None.
         """
         assert self._pool is not None
         metrics = None
@@ -249,8 +248,8 @@ class Training:
             if reference in learners.pending:
                 metrics = learners.finish(reference)
             elif (made := self._pool.finish(reference)) and made.about["version"][0] == self._lives:
-                # The condition drops fragments that were sampled for a group of learners that has
-                # died.
+                # Keep only fragments sampled for the current group of learners; `version[0]` is the
+                # number of the group.
                 self._ready.append(made)
         self._pool.check()
         learners.check()
@@ -258,7 +257,7 @@ class Training:
         return metrics
 
     def _leave(self) -> None:
-        """On the second Ctrl-C, let the training thread call `ray.shutdown()`, and wait for it."""
+        """After the second Ctrl-C, let the training thread end Ray, and wait until it has."""
         self._leaving.set()
         self._left.wait(timeout=LEAVING)
 
@@ -266,13 +265,13 @@ class Training:
         if self._leaving.is_set():
             ray.shutdown()
             self._left.set()
-            time.sleep(LEAVING)  # do nothing more until the interrupt thread exits the process
+            time.sleep(LEAVING)  # wait here, because the interrupt thread now ends the process
 
     def _exchanged(self, batch: list[Made], done: int) -> dict[str, np.ndarray]:
-        """Return the metrics of an update that concern the processes on Ray.
+        """Return the metrics of an update that concern the processes on Ray, by name.
 
-        These metrics are the age of the actors' weights, the bytes of experience and of weights,
-        and the numbers of actors and groups of learners that have died so far.
+        They are the age of the actors' weights, the bytes of experience and of weights, and the
+        numbers of actors and of groups of learners that have died so far.
         """
         assert self._pool is not None
         lags = [done - made.about["version"][1] for made in batch]
@@ -307,8 +306,8 @@ class Training:
     def play(self, weights: PyTree[np.ndarray], count: int) -> evaluation.Episodes:
         """Play at least `count` episodes of a Gymnasium environment with the actors; return them.
 
-        Each environment plays the same number of episodes. Taking the first `count` episodes that
-        end would favour short ones.
+        All environments play equally many episodes. If the first `count` finished episodes were
+        taken instead, short episodes would be too frequent.
         """
         pool, settings = self._pool, self._settings
         assert pool is not None

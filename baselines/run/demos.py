@@ -53,16 +53,17 @@ EXAMPLES = (
 )
 BATCH = 64  # number of episodes that are played together
 RANDOM_EPISODES = 256  # number of episodes of random play for the reference score
-# one constant per purpose, folded into the seed's key so that the purposes have separate keys
+# Purposes of random keys: each constant is folded into the seed's key, which gives a separate key
+# per purpose.
 OF_RANDOM_PLAY, OF_LEVELS, OF_PLAY = 0, 1, 2
 
 
-# for each level, its episode, or a string with the reason why the level was left out
+# result for each level: its episode, or a string with the reason why the level was left out
 Played = Sequence[Episode | str]
 
 
 class Source(NamedTuple):
-    """Environment of a recording, and the player: a policy, the oracle or random actions."""
+    """What is recorded: an environment, and its player (a policy, the oracle or random actions)."""
 
     env: Env  # environment whose episodes are recorded
     id: str
@@ -148,7 +149,7 @@ def _source(options: argparse.Namespace, id: str, kind: str, stopped: Callable[[
 
 
 def _of_run(options: argparse.Namespace, id: str, stopped: Callable[[], bool]) -> Source:
-    """Return a run's policy as the player, and its environment without the learner's wrappers."""
+    """Return the environment of a run, without the learner's wrappers, and its policy as player."""
     if not os.path.isdir(options.by):
         raise UsageError(f"--by {options.by}: give oracle, random or the folder of a run")
     config = Run.open(options.by).config
@@ -220,7 +221,7 @@ def _record(
 
 
 def _write(source: Source, writer: Writer, most: int, played: Played, levels: Any) -> None:
-    """Write the episodes of a batch of levels until the dataset has `most` episodes."""
+    """Write the episodes of a batch of levels; stop when the dataset has `most` episodes."""
     counts = source.counts
     for row, episode in enumerate(played):
         if writer.episodes == most:
@@ -235,10 +236,10 @@ def _write(source: Source, writer: Writer, most: int, played: Played, levels: An
 
 
 def _levels(env: Env, seed: int, most: int) -> Iterator[tuple[Any, int]]:
-    """Yield batches of levels forever, each with the number of its levels.
+    """Yield batches of levels and their sizes, without end.
 
-    The levels of an environment with a `LevelSet` are yielded in order, over and over. Otherwise,
-    each level is drawn at random from its own key.
+    If the environment has a `LevelSet`, yield its levels in order, again and again. Otherwise, draw
+    each level with its own random key.
     """
     given = getattr(env, "levels", None)
     count = min(BATCH, max(most, 1))

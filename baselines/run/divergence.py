@@ -12,7 +12,7 @@ CURE = "try a smaller --learning-rate or --max-grad-norm"
 
 
 class Divergence:
-    """Monitor that finds agents (seeds, or combinations of a sweep) with NaN in the log."""
+    """Monitor that reports agents with NaN in the log; an agent is a seed, or a run of a sweep."""
 
     def __init__(self, run: Run) -> None:
         self._run, self._lost = run, set[int]()

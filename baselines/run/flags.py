@@ -29,8 +29,8 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
     """Read the flags in `argv`; return a copy of `default` with their values.
 
     `default` is a dataclass with the default of every flag. Its field `settings` holds the
-    learner's settings, and `kinds` are the dataclasses that declare its other fields. --help lists
-    the fields of the first class in `kinds`, the learner's settings, then the other classes.
+    learner's settings. `kinds` are the classes that declare its other fields. --help lists the
+    fields of the first of these classes, then the learner's settings, then the other classes.
     """
     first, *rest = kinds
     prog = prog.replace(PROGRAM, program(), 1)  # show the command that works on this machine
@@ -68,10 +68,10 @@ def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:
 
 
 def _group(kind: type, default: Any, taken: Any = ()) -> Any:
-    """Return a dataclass for a group of flags: the fields that the class `kind` itself declares.
+    """Return a dataclass with the fields that the class `kind` itself declares, a group of flags.
 
-    Inherited fields and fields whose names are in `taken` are left out. The instance `default` has
-    the default values.
+    Inherited fields and the fields named in `taken` are left out. Defaults are the values of
+    `default`, an instance.
     """
     own = inspect.get_annotations(kind) if "__dataclass_fields__" in vars(kind) else ()
     notes = comments(type(default))
@@ -110,7 +110,7 @@ def _count(optional: bool) -> Any:
 def _shown(kind: Any, value: Any, note: str) -> Any:
     """Return the tyro type of a field, with the help text `note`.
 
-    An optional field accepts None, but --help does not mention it.
+    An optional field accepts None as a value, which --help does not mention.
     """
     kind = python_type(kind)
     kinds = [one for one in get_args(kind) if one is not type(None)]

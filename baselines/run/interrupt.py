@@ -13,17 +13,17 @@ EXIT_CODE = 130  # exit code that shells expect of a process stopped by Ctrl-C
 class Interrupt:
     """Context in which the first Ctrl-C sets `asked`, and the second one ends the process.
 
-    Python runs signal handlers only between bytecodes, so a handler would wait for the compiled
-    update to end. Therefore a thread reads signals from Python's wake-up socket
-    (`signal.set_wakeup_fd`). It prints a message at the first Ctrl-C, and ends the process at the
-    second, both immediately.
+    Python would run a signal handler only after the compiled update, because handlers run between
+    bytecodes. Therefore a thread reads signals from Python's wake-up socket
+    (`signal.set_wakeup_fd`). The thread prints a message at the first Ctrl-C and ends the process
+    at the second, both at once.
     """
 
     def __init__(self, promise: str, last: Callable[[], object] = lambda: None) -> None:
-        """Store what the first Ctrl-C prints (`promise`) and what the second one calls (`last`)."""
+        """Store the text that the first Ctrl-C prints, and the function that the second calls."""
         self.asked = False
         self._promise, self._last = promise, last
-        # Python delivers signals to the main thread only.
+        # Only the main thread can set signal handlers; in other threads, do nothing.
         self._active = threading.current_thread() is threading.main_thread()
 
     def __enter__(self) -> "Interrupt":

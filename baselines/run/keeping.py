@@ -30,11 +30,11 @@ Callback = Callable[[dict[str, Any]], object]
 class Keeper:
     """Writer of a run's log, checkpoints and curve; it warns of failures and retries later.
 
-    Checkpoints are due every `every` updates or, if that is None, every `seconds` seconds. A thread
-    writes them. Log records that could not be written are written with the next records; `sinks`
-    receive records once they are in the log. `callback` receives each record, and `stopped` becomes
-    True if it returns a true value. `looks` are the evaluations and videos of tracking.py. Only
-    process 0 writes.
+    A checkpoint is due every `every` updates or, if `every` is None, every `seconds` seconds. A
+    thread writes it. Log records that could not be written are written with the next records.
+    `sinks` receive records once they are in the log. `callback` is called with each record;
+    `stopped` becomes True if it returns a true value. `looks` are the evaluations and videos of
+    tracking.py. Only process 0 writes.
     """
 
     def __init__(
@@ -73,9 +73,10 @@ class Keeper:
         return " ".join(look.note for look in self._looks if look.note)
 
     def look(self, before: int, update: int, weights: PyTree[Array]) -> None:
-        """Begin the evaluations and videos that became due after `before`, up to `update`.
+        """Begin the evaluations and videos that have become due since the previous call.
 
-        `before` is the number of updates at the previous call, `update` the number now.
+        `update` is the number of updates made so far, and `before` this number at the previous
+        call.
         """
         for look in self._looks:
             if look.every is not None and update // look.every > before // look.every:
@@ -83,10 +84,10 @@ class Keeper:
                 self._write(self._run.path / "videos", begin)
 
     def is_due(self, before: int, update: int) -> bool:
-        """Return whether a checkpoint became due after `before`, up to `update`.
+        """Return whether a checkpoint has become due since the previous call.
 
-        `before` is the number of updates at the previous call, `update` the number now. Always
-        False in processes other than 0.
+        `update` is the number of updates made so far, and `before` this number at the previous
+        call. Processes other than 0 always return False.
         """
         if not processes.first():
             return False
@@ -95,9 +96,9 @@ class Keeper:
         return self._saving.done() and time.monotonic() - self._begun >= self._seconds
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:
-        """Copy the training state after `update`, and let a thread write the copy as a checkpoint.
+        """Copy the training state after `update`; a thread writes the copy as a checkpoint.
 
-        If the previous checkpoint is still being written, this method waits for it first.
+        First wait until the previous checkpoint is written.
         """
         if not processes.first():
             return

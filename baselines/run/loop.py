@@ -47,10 +47,10 @@ WRONG = (ImportError, OSError, UnknownIdError, TypeError, ValueError)
 
 @functools.partial(jax.jit, static_argnums=0)
 def start(learner: Learner[Any], keys: Array, params: PyTree[Array] = None) -> Any:
-    """Return an initial runner (training state) for each key; `params` are `learner.params`.
+    """Return an initial runner (training state) for each key; pass `learner.params` as `params`.
 
-    `lax.map` creates the runners one after another, because orthogonal initialisation is slow to
-    compile under `vmap`.
+    The runners are created one after another (`lax.map`), because orthogonal initialisation is slow
+    to compile under `vmap`.
     """
 
     def one_by_one(keys: Array, params: PyTree[Array]) -> Any:
@@ -64,7 +64,7 @@ def start(learner: Learner[Any], keys: Array, params: PyTree[Array] = None) -> A
 def run_chunk(
     learner: Learner[Any], runners: Any, params: PyTree[Array] = None
 ) -> tuple[Any, dict[str, Array]]:
-    """Make `chunk` updates of every seed; also return their metrics, (seeds, chunk)."""
+    """Make `chunk` updates of every seed; return the runners and the metrics, (seeds, chunk)."""
     devices, where = learner.devices, partition(learner)
 
     def seeds(runners: Any, params: PyTree[Array]) -> tuple[Any, dict[str, Array]]:
@@ -103,9 +103,9 @@ def partition(learner: Learner[Any]) -> Any:
 def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> Any:
     """Train from update `done` until the last update, Ctrl-C or a callback ends training.
 
-    Return the last training state; raise `KeyboardInterrupt` after Ctrl-C. The loop logs metrics
-    and saves checkpoints. It reads the metrics of a chunk after it has dispatched the next one, so
-    the devices never wait for the log.
+    Return the last training state; raise `KeyboardInterrupt` after Ctrl-C. The loop also logs
+    metrics and saves checkpoints. The metrics of a chunk are read after the next chunk is
+    dispatched, so that the devices never wait for the log.
     """
     settings, params, unread = learner.settings, placed_params(learner), None
     divergence, supports = Divergence(run), Supports(run.config, learner)
@@ -165,9 +165,9 @@ def placed_params(learner: Learner[Any]) -> PyTree[Array]:
 def split(runners: Any) -> dict[str, PyTree]:
     """Split runners (training states), or their shapes, into the parts of a checkpoint, by name.
 
-    The weights are a separate part, because loading a policy needs only them. The stock (levels
-    generated ahead for later resets) is a separate part, because a resumed run replaces a stock of
-    another shape.
+    Weights are a part of their own, because loading a policy reads only weights. The stock (levels
+    generated ahead for later resets) is a part of its own, because a run resumed on other devices
+    replaces it by an empty stock of another shape.
     """
     parts, stock = runners._asdict(), {}
     world = parts.get("world")
@@ -180,8 +180,9 @@ def split(runners: Any) -> dict[str, PyTree]:
 def _whole(parts: dict[str, PyTree], shapes: dict[str, PyTree]) -> dict[str, PyTree]:
     """Return the runners' fields by name from the parts of a checkpoint.
 
-    `parts` has no stock of levels if its shape differs from the one in `shapes`, which depends on
-    the number of devices. The field then gets an empty stock, which the next step fills.
+    The shape of the stock depends on the number of devices. If the stock in the checkpoint has
+    another shape than in `shapes`, `parts` does not contain it. Then the runners get an empty
+    stock, which the next step fills.
     """
     fields = {"weights": parts["weights"], **parts["learner"]}
     if STOCK in shapes:
@@ -191,9 +192,9 @@ def _whole(parts: dict[str, PyTree], shapes: dict[str, PyTree]) -> dict[str, PyT
 
 
 def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
-    """Return the number of updates done, and the training states: new, or of the newest checkpoint.
+    """Return the number of updates made, and the training states: new, or of the newest checkpoint.
 
-    A run to resume that was stopped before its first checkpoint starts from the beginning.
+    If a run to resume has no checkpoint yet, it starts from the beginning.
     """
     place = learner.devices.place
     data = np.stack([jax.random.key_data(jax.random.key(seed)) for _, seed in run.config.agents])
@@ -214,7 +215,7 @@ def begin(run: Run, learner: Any, resume: bool) -> tuple[int, Any]:
     if processes.first():
         _rewind(run, done)
     parts, where = _whole(trees, shapes), partition(learner)
-    # `place` must copy the arrays, because `run_chunk` donates its arguments: XLA overwrites them.
+    # `run_chunk` donates its arguments, so XLA overwrites them: `place` must copy the arrays.
     return done, type(where)(*(place(parts[name], getattr(where, name)) for name in where._fields))
 
 
@@ -222,7 +223,7 @@ def _rewind(run: Run, done: int) -> None:
     """Remove log records after update `done`; `RunError` if the files cannot be written."""
     try:
         run.rewind(done)
-        run.write_config()  # `config` may have a larger total_steps than the file
+        run.write_config()  # write `config`, whose total_steps may be larger than in the file
     except OSError as error:
         raise RunError(
             f"{run.path} cannot be written ({error}), nothing is lost; "

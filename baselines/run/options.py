@@ -125,11 +125,11 @@ def prepare(
     build: Callable[[Options[Any], Config], Learner[Any]] | None = None,
     trace: Callable[[Config, Learner[Any]], None] | None = None,
 ) -> tuple[Options[Any], Run, Learner[Any]]:
-    """Return the options of the command line `argv`, the run, and the learner.
+    """Return the options in the command line `argv`, the run, and the learner.
 
-    Raises an error for invalid input. `build` creates the learner and defaults to `build_learner`.
-    `trace` traces the first update, to find errors of the environment. It is called before this
-    function creates or removes a directory, so an error leaves all files unchanged.
+    Invalid input raises an error. `build` creates the learner; by default, it is `build_learner`.
+    `trace` traces the first update, which reveals errors in the environment. It is called before
+    this function creates or removes a directory, so that an error leaves all files unchanged.
     """
     options = with_source(parse(argv, algorithm), algorithm)
     made = config(options, algorithm)
@@ -180,11 +180,12 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
 
 
 def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
-    """Return `options` with an explicit `reset_source`, if this machine's default is not the env's.
+    """Return `options` with an explicit reset source if the machine's default is not the env's.
 
-    The reset source is the way in which resets get levels. A new run records this machine's
-    default, and later uses it on every machine. A resumed run without a recorded reset source keeps
-    the environment's default, with which it began. Learners with Ray actors are left unchanged.
+    The reset source says how resets get levels. A new run records this machine's default, and keeps
+    it when it is resumed on another machine. A resumed run that has recorded no reset source keeps
+    the environment's default, with which it began. Options of learners with Ray actors are not
+    changed.
     """
     unnamed = getattr(options.settings, "reset_source", "") is None
     if not unnamed or ALGORITHMS[algorithm].outside:
@@ -207,7 +208,8 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
     check_params(options.id, given, params)
     is_new = options.resume is None and not options.id.startswith(GYM)
     if is_new and "obs" not in given and presets.reads_mission(options.id):
-        # Without `obs`, `Config.env_fields` would use the image observation of older runs.
+        # Write `obs` explicitly: without it, `Config.env_fields` would add the image observation,
+        # as for older runs.
         given["obs"] = "dict"
     swept = sweep.parse(options.sweep, options.settings, algorithm)
     config = Config(
@@ -229,10 +231,10 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
 
 
 def canonical(id: str, algorithm: str) -> str:
-    """Return the id `id`, with an alias replaced by the environment's own id.
+    """Return the environment's own id if `id` is an alias, else `id`.
 
-    Raises the errors of `jaxenvs.spec`, and `RunError` for a Gymnasium id unless the learner's
-    actors are separate processes.
+    Raises the errors of `jaxenvs.spec`. Also raises `RunError` for a Gymnasium id if the learner
+    does not run its actors as separate processes.
     """
     if not id.startswith(GYM):
         module, colon, _ = id.rpartition(":")  # importing the module registers the id
@@ -270,7 +272,7 @@ def directory(options: Options[Any], config: Config) -> Run:
 
 
 def fields(pairs: tuple[str, ...], flag: str = FLAG) -> dict[str, Any]:
-    """Parse arguments such as `view_size=5 obs=full` to keywords, see `jaxenvs.commands.fields`."""
+    """Parse arguments such as `view_size=5 obs=full`; return the values by name."""
     try:
         return parse_fields(pairs, flag)
     except ValueError as error:
@@ -315,9 +317,9 @@ def _checked(options: Options[S], algorithm: str) -> Options[S]:
 
 
 def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Options[S]:
-    """Return the options of a resumed run: the run's options, changed by the command line.
+    """Return the options of a resumed run: those saved with the run, changed by the command line.
 
-    Raises `RunError` if the command line changes an option that a resumed run must keep.
+    Raises `RunError` if the command line changes an option that must stay the same.
     """
     try:
         saved = Options(
@@ -352,11 +354,12 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
 
 
 def _given(read: Any, saved: Options[Any]) -> tuple[Any, bool]:
-    """Read the flags, with defaults `saved`; also return whether --learning-rate is given."""
+    """Read the flags, with defaults `saved`; also return whether --learning-rate is set."""
     settings = saved.settings
     if not settings.restarts:
         return read(saved), False
-    # Use an impossible default, to recognise a given flag even if it repeats the saved value.
+    # Make the default of the learning rate an impossible value. Any other value must then come from
+    # the flag, even if it equals the saved value.
     unknown = dataclasses.replace(settings, learning_rate=-math.inf)
     given = read(dataclasses.replace(saved, settings=unknown))
     if given.settings.learning_rate != -math.inf:

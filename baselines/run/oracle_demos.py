@@ -16,7 +16,7 @@ from jaxenvs.demos import DemosError, Episode, Recorder
 from jaxenvs.levels import check_solver, solve
 
 ROUND = 64  # plans are padded to a multiple of this length, so that few programs are compiled
-# A recording ends with an error if it has no episode after this many levels without a plan.
+# Number of levels after which a recording fails if none of them had a plan.
 HOPELESS = 512
 
 
@@ -30,7 +30,7 @@ REASONS = {
 
 @dataclasses.dataclass
 class Counts:
-    """Number of levels left out, for each reason, and the return of each recorded plan."""
+    """Count of the levels left out for each reason, and returns of the recorded plans."""
 
     left_out: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     returns: list[float] = dataclasses.field(default_factory=list)
@@ -68,7 +68,7 @@ def player(
 
     budget: largest number of states that the search for the plans of up to 64 levels stores.
 
-    The function returns a list with an episode, or the reason why there is none, for each level.
+    For each level, the returned function gives an episode, or the reason why the level has none.
 
     Raises `TypeError` or `NotImplementedError` if `jaxenvs.levels.solve` cannot find shortest plans
     in the environment.
@@ -85,8 +85,8 @@ def player(
             return []
         if not good:
             return list(reasons)
-        # Replace each level without a plan by the first level with a plan, whose extra episode is
-        # then dropped. The batch thus keeps its size, and the program is compiled once.
+        # Play the first level that has a plan in place of each level without a plan, and drop these
+        # extra episodes. Thus all batches have the same size, and the program is compiled once.
         rows = np.array([row if row in good else good[0] for row in range(count)])
         chosen = jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows], levels)
         plans = _padded([found[row].plan for row in rows])
@@ -113,7 +113,7 @@ def _digests(levels: Any, count: int) -> list[bytes]:
 
 
 def _solve_new(env: Env, budget: int, levels: Any, count: int, known: dict[bytes, Any]) -> None:
-    """Solve the levels that are not known yet, and store their solutions."""
+    """Solve the levels, and add their solutions to `known`; do nothing if all are known already."""
     digests = _digests(levels, count)
     if all(digest in known for digest in digests):
         return
@@ -122,7 +122,7 @@ def _solve_new(env: Env, budget: int, levels: Any, count: int, known: dict[bytes
 
 
 def reason(solution: Any) -> str:
-    """Return why a plan is not played, one of `REASONS`; "" if it is played."""
+    """Return why the plan of a solution is not played, a key of `REASONS`; "" if it is played."""
     if solution.unsolvable:
         return "unsolvable"
     if not solution.proven:
@@ -139,10 +139,10 @@ def _padded(plans: list[tuple[int, ...]]) -> Any:
 def _labelled(episode: Episode) -> Episode | str:
     """Return an episode labelled with `optimal_steps`; return "too long" if it was truncated.
 
-    `optimal_steps` is an entry of the episode's `infos`: the number of remaining steps. Truncation
-    shows that the plan exceeds the time limit. `reason` finds most such plans earlier, but not in
-    environments whose reward depends on more than the number of steps, such as Puzzle-Sokoban,
-    where solutions have no optimal return.
+    `optimal_steps`, an entry of the episode's `infos`, is the number of remaining steps. A
+    truncated episode shows that its plan exceeds the time limit. Usually `reason` finds such plans
+    earlier, from the optimal return. Where rewards depend on more than the number of steps, as in
+    Puzzle-Sokoban, solutions have no optimal return.
     """
     if not episode.terminated[-1]:
         return "too long"

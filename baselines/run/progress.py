@@ -58,7 +58,7 @@ class ProgressLine:
         self._bar.stop()
 
     def update(self, metrics: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-        """Return the log records of a chunk of updates, whose metrics are (seeds, updates)."""
+        """Count a chunk of updates with `metrics`, (seeds, updates); return its log records."""
         oldest = metrics.get(OLDEST)
         rest = {name: values for name, values in metrics.items() if name != OLDEST}
         records = []
@@ -75,7 +75,7 @@ class ProgressLine:
         return records
 
     def show(self, note: str = "") -> None:
-        """Update the progress line; call it once the latest records are in the log."""
+        """Update the progress line; call this after the latest records are written to the log."""
         self._note, now = note, time.perf_counter()
         text, left = self._text(), self._left()
         self._bar.update(self._task, completed=self._done, text=text, left=left)
@@ -98,9 +98,9 @@ class ProgressLine:
         return {"update": self._done, "steps": steps, **means, **sums}
 
     def _rate(self) -> float | None:
-        """Return the steps per second of all seeds together; None in the first chunk.
+        """Return the steps per second, summed over all seeds; None in the first chunk.
 
-        The first chunk is left out of the measurement, because it includes compilation.
+        The time of the first chunk is not counted, because it includes compilation.
         """
         if self._compiled is None or self._done == self._compiled[1]:
             return None
@@ -108,7 +108,7 @@ class ProgressLine:
         return round(made / max(time.perf_counter() - self._compiled[0], 1e-9), 1)
 
     def _text(self) -> str:
-        """Return the text of the progress line, with total steps and speed over the seeds."""
+        """Return the text of the progress line; its steps and speed are sums over the seeds."""
         each, score = self._steps_per_update * self._config.seeds, self._returns.mean
         parts = [f"{self._done * each:,} of {self._updates * each:,} {self._unit}"]
         returned = "return -" if score is None else f"return {score:.3f}"
@@ -134,24 +134,24 @@ class ProgressLine:
 class Returns:
     """Mean return of the latest episodes, without a bias towards short episodes.
 
-    Short episodes end first, and their returns may differ from those of long episodes. Therefore
-    the mean is over the fewest latest updates that together have more steps than the longest
-    unfinished episode: in these updates, every environment has finished an episode. Until there are
-    enough updates, the mean is None.
+    Short episodes end first, and may have other returns than long episodes. Therefore the mean is
+    over a number of latest updates: the smallest number with more steps than the longest unfinished
+    episode. In these updates, every environment has finished an episode. As long as the run has
+    made fewer updates, the mean is None.
     """
 
     def __init__(self, rollout_steps: int) -> None:
-        """Start without episodes. Each environment makes `rollout_steps` steps per update."""
+        """Start without episodes; each update has `rollout_steps` steps of every environment."""
         self._steps = rollout_steps
         self._sums: collections.deque[tuple[np.ndarray, np.ndarray]] = collections.deque()
         self.mean: float | None = None
 
     def take(self, episodes: np.ndarray, total: np.ndarray, oldest: int | None) -> None:
-        """Add the episodes that ended in an update, and update the mean return `mean`.
+        """Add the episodes that ended in an update, and compute the mean return, `mean`, again.
 
-        `episodes` is the number of these episodes and `total` the sum of their returns, (seeds,).
-        `oldest` is the length of the longest unfinished episode, or None if unknown. In the latter
-        case, the mean is over the latest update in which an episode ended.
+        `episodes` is the number of these episodes and `total` the sum of their returns, both
+        (seeds,). `oldest` is the length of the longest unfinished episode. If `oldest` is None
+        (unknown), the mean is over the episodes of this update only, and unchanged if none ended.
         """
         if oldest is None:
             some = episodes > 0

@@ -1,8 +1,8 @@
 """Copies of the log next to log.jsonl: CSV, TensorBoard, Weights & Biases.
 
-A sink writes one of these copies, and receives each record after it is written to log.jsonl. If a
-run has several seeds, the metric NAME is the mean over the seeds, and NAME/seedN is the value of
-seed N. In a sweep, the name also includes the settings, such as NAME/gamma=0.9 seedN.
+A sink writes one copy. It receives each record after the record is written to log.jsonl. In a run
+of several seeds, the metric NAME is the mean over the seeds, and NAME/seedN is the value of seed N.
+In a sweep, the name also has the settings, such as NAME/gamma=0.9 seedN.
 """
 
 import csv
@@ -45,7 +45,7 @@ def agents(config: Config) -> list[str]:
 
 
 def flat(row: dict[str, Any], agents: Sequence[str]) -> dict[str, float | None]:
-    """Return a record as one number per column, or None where it is unknown; omit texts."""
+    """Return the numbers in a record by column name, None where unknown; leave out texts."""
     numbers: dict[str, float | None] = {}
     for name, value in ((k, x) for k, x in row.items() if not isinstance(x, str)):
         values = value if isinstance(value, list) else [value]
@@ -67,7 +67,7 @@ class Csv(Sink):
         new = [flat(row, self._agents) for row in rows]
         if not self._columns or any(row.keys() - set(self._columns) for row in new):
             return self._write_all(self._run.records())
-        # If appending fails, the columns stay empty, and the next call rewrites the whole file.
+        # If appending fails, `_columns` stays empty, so that the next call rewrites the whole file.
         columns, self._columns = self._columns, []
         self._run.append("log.csv", self._lines(columns, new))
         self._columns = columns
@@ -87,11 +87,11 @@ class Csv(Sink):
 
 
 class TensorBoard(Sink):
-    """Log in RUN/tensorboard, with every record written at once.
+    """Log in RUN/tensorboard; every record is in the file when `log` returns.
 
-    (`SummaryWriter` of tensorboardX would delay writing.) A resumed run begins a new file, and so
-    does a run after a failed write. The new file tells TensorBoard to ignore, in older files, all
-    steps from its own first step on.
+    (`SummaryWriter` of tensorboardX would write records later.) A resumed run begins a new file,
+    and so does a run after a failed write. The new file names its first step, from which on
+    TensorBoard ignores the records in older files.
     """
 
     def start(self, run: Run, rows: Rows) -> None:
@@ -124,7 +124,7 @@ class TensorBoard(Sink):
         from tensorboardX.event_file_writer import EventsWriter
         from tensorboardX.proto.event_pb2 import Event, SessionLog  # type: ignore[attr-defined]
 
-        # The suffix ends in the step, so this file sorts after files made earlier in the same
+        # The suffix ends in the step, so that this file sorts after files made earlier in the same
         # second.
         self._writer = EventsWriter(str(self._folder / "events"), f".{step:012d}")
         begin = SessionLog(status=SessionLog.START)

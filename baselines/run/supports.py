@@ -1,9 +1,9 @@
 """Warnings about TD targets outside a learner's fixed support, which are clipped to its ends.
 
-Learners that predict values as distributions over fixed atoms log the fraction of clipped targets
-as `clipped_targets`. The module of such a learner has two functions. `support(settings)` describes
-the support. `wider(settings, paid)` returns settings whose support covers the rewards and returns
-in `paid`, a `Paid`.
+A learner that predicts values as distributions over fixed atoms logs `clipped_targets`, the
+fraction of TD targets that were clipped. Its module has two functions. `support(settings)`
+describes the support. `wider(settings, paid)` returns settings whose support covers the rewards and
+returns in `paid`, a `Paid`.
 """
 
 import collections
@@ -26,7 +26,7 @@ ROOM = 10.0  # factor by which a later policy's returns may exceed the returns i
 
 
 class Paid(NamedTuple):
-    """Expected ranges of rewards and returns, estimated from an agent's replay buffer."""
+    """Ranges of rewards and returns that an agent may get, estimated from its replay buffer."""
 
     reward: tuple[float, float]  # lowest and highest reward of a step
     returns: tuple[float, float]  # lowest and highest discounted return
@@ -36,7 +36,7 @@ class Paid(NamedTuple):
 class Supports:
     """Monitor that warns of clipped targets, once per agent.
 
-    Settings cannot change within a run, so the warning proposes flags for a new run.
+    The warning proposes flags for a new run, because a run cannot change its settings.
     """
 
     def __init__(self, config: Config, learner: Learner[Any]) -> None:
@@ -78,12 +78,12 @@ class Supports:
 
 
 def paid(buffer: Any, i: int, gamma: float, reward_range: tuple[float, float]) -> Paid:
-    """Return the ranges of rewards and returns in agent i's replay buffer, times `ROOM`.
+    """Return the ranges of rewards and returns in agent i's replay buffer, widened by `ROOM`.
 
-    The factor is there because better policies may exceed these ranges. Returns are not cut off at
-    time limits; every step after the newest one counts with the mean reward. The widened range of
-    rewards is limited to the environment's reward range. That of returns is limited to the return
-    of receiving the buffer's most extreme reward at every step.
+    The factor `ROOM` leaves room for better policies. Returns continue over time limits, and every
+    step after the newest step counts with the mean reward. The range of rewards is limited to the
+    environment's reward range. The range of returns is limited to the returns of getting the
+    buffer's lowest or highest reward at every step.
     """
     here = (buffer.reward, buffer.is_step, buffer.terminated, buffer.written)
     reward, is_step, terminated, written = (_of_agent(leaf, i) for leaf in here)
@@ -110,7 +110,7 @@ def paid(buffer: Any, i: int, gamma: float, reward_range: tuple[float, float]) -
 
 
 def _of_agent(leaf: Any, i: int) -> np.ndarray:
-    """Return agent i's entry of an array; only the shards on this process's devices are used."""
+    """Return agent i's entry of an array; with several processes, only this process's shards."""
     if leaf.is_fully_addressable:
         return np.asarray(jax.device_get(leaf[i]))
     return np.concatenate([np.asarray(part.data)[i] for part in leaf.addressable_shards])

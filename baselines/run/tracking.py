@@ -1,7 +1,7 @@
 """Evaluations and videos during training; evaluations also keep each seed's best weights.
 
-An evaluation or video uses the weights after an update, and runs while training continues. It has
-its own random keys, so training is bit-identical with and without it.
+An evaluation or video uses the weights after an update, while training continues. Its random keys
+are separate, so training is bit-identical with and without evaluations and videos.
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -35,9 +35,9 @@ COLUMNS = {  # field of a log record -> key of the dict that `episodes.per_seed`
 class Evaluations:
     """Evaluations of `episodes` episodes per seed, every `every` updates, and the best weights.
 
-    The policy acts as in the final evaluation (`EvaluatedPolicy.of`). `best` holds the best
-    policies before a run was resumed, as `Run.best` returns them. If `every` is None, there are no
-    evaluations, and checkpoints keep storing `best`.
+    The policy acts as in the final evaluation (`EvaluatedPolicy.of`). `best` are the best policies
+    of a resumed run up to its checkpoint, as `Run.best` returns them. If `every` is None, nothing
+    is evaluated, but checkpoints still contain `best`.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Evaluations:
         self._pending = update, copy, self._play(copy)
 
     def finish(self, row: dict[str, Any]) -> None:
-        """Add the results of the latest evaluation to a log record, but only once."""
+        """Add the results of the evaluation begun last to a log record, unless already added."""
         if self._pending is None:
             return
         (update, weights, episodes), self._pending = self._pending, None
@@ -92,7 +92,7 @@ class Evaluations:
         return {} if self._best is None else {"best": self._best}
 
     def end(self) -> None:
-        """Do nothing, because evaluations leave no file to finish."""
+        """Do nothing: evaluations write no files of their own."""
 
 
 class Videos:

@@ -69,7 +69,7 @@ def chosen(argv: list[str]) -> tuple[str, list[str]]:
 
 
 def _taken(argv: list[str], flag: str) -> tuple[str | None, list[str]]:
-    """Return the last value that `argv` gives a flag, and the arguments without the flag."""
+    """Return the last value of a flag in `argv` (None if absent), and all other arguments."""
     value, rest, arguments = None, [], iter(argv)
     for argument in arguments:
         if argument == flag:

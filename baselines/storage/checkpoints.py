@@ -53,14 +53,14 @@ def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> 
     """Write trees of arrays as the checkpoint of `update`; raise `RunError` if writing fails."""
     final, temporary = folder / f"{update:08d}", folder / f".saving-{update:08d}"
     if final.exists() and damage(final) is None:
-        # A resumed run has repeated this update, with a bit-identical result: keep the old
+        # A resumed run has made this update again, and its result is bit-identical: keep the old
         # checkpoint.
         return
     try:
         for unfinished in folder.glob(".saving-*"):
             shutil.rmtree(unfinished)
         write(temporary, trees, made_for)
-        # A checkpoint that exists at this point is damaged: replace it.
+        # A checkpoint of this update is damaged if it exists: replace it.
         if final.exists():
             shutil.rmtree(final)
         os.rename(temporary, final)
@@ -83,12 +83,12 @@ def restore(
 ) -> tuple[int, dict[str, PyTree[np.ndarray]]]:
     """Read the newest intact checkpoint; return its update and trees of NumPy arrays.
 
-    `shapes` has the trees to read, by name, with their shapes. With `optional`, trees that the
-    checkpoint lacks are left out. Trees named in `replaceable` are left out if their shapes differ.
-    Damaged checkpoints are skipped with a message.
+    `shapes` has the name and the shapes of each tree to read. With `optional`, trees that are not
+    in the checkpoint are left out. Trees named in `replaceable` are left out if their shapes differ
+    from `shapes`. Damaged checkpoints are skipped with a message.
 
-    Raises `RunError` if no checkpoint is intact, or if the newest intact one has other shapes or
-    belongs to another environment than `made_for`.
+    Raises `RunError` if all checkpoints are damaged, or if the newest intact checkpoint has other
+    shapes or an environment other than `made_for`.
     """
     for path in reversed(saved(folder)):
         trouble = damage(path)
@@ -143,7 +143,7 @@ def damage(path: Path) -> str | None:
 
 
 def _is_skipped(path: Path) -> bool:
-    """Return whether `damage` ignores a path: a folder, the manifest, or a hidden file."""
+    """Return whether the check of files skips a path: a folder, the manifest, or a hidden file."""
     is_folder = path.is_dir() and not path.is_symlink()
     return is_folder or path.name == MANIFEST or path.name.startswith(".")
 
@@ -185,7 +185,7 @@ def read(path: Path, shapes: dict[str, PyTree], made_for: str) -> dict[str, PyTr
 def _read(
     path: Path, shapes_to_read: dict[str, dict[str, Any]]
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Read the leaves named by `shapes_to_read[tree][leaf]`; return arrays with the same keys."""
+    """Read the arrays that `shapes_to_read[tree][leaf]` describes; return them by tree and leaf."""
     found = {}
     with _checkpointer() as checkpointer:
         for name, leaves in shapes_to_read.items():
@@ -214,7 +214,7 @@ def contents(path: Path) -> dict[str, np.ndarray]:
 def _arrays(
     checkpointer: ocp.StandardCheckpointer, path: Path, wanted: dict[str, Any]
 ) -> dict[str, np.ndarray]:
-    """Return the arrays with the names and shapes of `wanted`, after checking Orbax's metadata."""
+    """Return the arrays named in `wanted`, after comparing Orbax's metadata with their shapes."""
     path = path.absolute()
     stored: Any = checkpointer.metadata(path)
     # Older releases of Orbax return the value of `item_metadata` itself.
@@ -234,7 +234,7 @@ def _arrays(
 
 
 def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
-    """Raise `RunError` if the arrays exceed this machine's memory; the manifest may be damaged."""
+    """Raise `RunError` if the arrays exceed this machine's memory, as in a damaged manifest."""
     arrays = [leaf for leaves in wanted.values() for leaf in leaves.values()]
     needed = sum(math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in arrays)
     room = machine_memory()
@@ -248,7 +248,7 @@ def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
 def _checkpointer() -> ocp.StandardCheckpointer:
     """Return an Orbax checkpointer that does not wait for the other processes of a run.
 
-    Only process 0 writes checkpoints, and each process reads them independently.
+    Only process 0 writes checkpoints, and each process reads them at its own time.
     """
     this = jax.process_index()
     alone = ocp.options.MultiprocessingOptions(
@@ -268,15 +268,15 @@ def _compare(path: Path, found: dict[str, str], wanted: dict[str, str]) -> None:
 
 
 def _by_path(tree: PyTree) -> dict[str, Any]:
-    """Return a tree's leaves by their paths as text, so that files depend on no Python class."""
+    """Return a tree's leaves by path, as text, so that files do not depend on Python classes."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 
 
 def _stored(leaves: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays that Orbax stores: all except empty ones, which Orbax rejects.
+    """Return the arrays that Orbax stores: all except arrays of size 0, which Orbax rejects.
 
-    The manifest lists the empty arrays too.
+    The manifest also lists the arrays of size 0.
     """
     return {name: leaf for name, leaf in leaves.items() if math.prod(leaf.shape)}
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-# Fields that older files lack, with the values that the runs of such files had.
+# Fields that older files lack, with the values that their runs had.
 OLDER: dict[str, Any] = {"algorithm": "ppo", "tracking": {}, "sweep": {}, "params": {}}
 KINDS = {
     "id": str,
@@ -19,7 +19,7 @@ KINDS = {
 def validated(content: Any, form: int) -> dict[str, Any]:
     """Return the fields of a `Config`; raise `TypeError` or `ValueError` for invalid content.
 
-    `content` is the parsed file, and `form` is the format number that this version reads.
+    `content` is the parsed file. `form` is the only format number that this version can read.
     """
     if not isinstance(content, dict):
         raise TypeError("it holds no object")
@@ -40,7 +40,7 @@ def validated(content: Any, form: int) -> dict[str, Any]:
 
 
 def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
-    """Raise `ValueError` unless values are numbers, and seeds divide evenly among combinations."""
+    """Raise `ValueError` if a swept value is no number, or combinations do not divide `seeds`."""
     count = 1
     for name, values in sweep.items():
         if not isinstance(values, list) or not all(isinstance(x, (int, float)) for x in values):

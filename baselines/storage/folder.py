@@ -12,7 +12,10 @@ WRITTEN += ("log.csv", "tensorboard", "wandb", "videos")
 
 
 def check_free(path: Path, overwrite: bool) -> None:
-    """Raise `RunError` unless `path` is missing or empty, or holds a run and `overwrite` is set."""
+    """Raise `RunError` unless a new run may be written to `path`.
+
+    It may if `path` is missing or empty, or if it holds a run and `overwrite` is set.
+    """
     if not path.exists() or _is_empty(path):
         return
     if not (path / "config.json").is_file():
@@ -34,7 +37,7 @@ def remove(path: Path) -> None:
 
 
 def _is_empty(path: Path) -> bool:
-    """Return whether a directory is empty, except for leftovers of an interrupted `Run.create`."""
+    """Return whether a directory has no files except those of an interrupted `Run.create`."""
     if not path.is_dir():
         return False
     rest = {*path.iterdir()} - {*unfinished(path)}

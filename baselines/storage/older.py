@@ -17,7 +17,7 @@ MOVED = {  # (tree, leaf) in this version -> (tree, leaf) in older versions
         for name in ("number", "mean", "variance")
     },
 }
-# Tree of a checkpoint, and a pattern of its leaves that older versions did not save.
+# Leaves of a tree (its name, and a pattern of leaf names) that older versions did not save.
 NEVER_SAVED = ("best", re.compile(r"weights\.scales\..*"))
 
 # Arrays of a checkpoint, or their shapes: leaves[tree][leaf], where `tree` is a part of the
@@ -26,10 +26,10 @@ Leaves = dict[str, dict[str, Any]]
 
 
 def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
-    """Return the shapes of the arrays to read from a checkpoint, under the checkpoint's names.
+    """Return names and shapes of the arrays to read from a checkpoint, as named in the checkpoint.
 
-    `wanted` has the shapes of the arrays to return to the caller, under this version's names.
-    `stored` describes the arrays of the checkpoint as text, which `shape` parses.
+    `wanted` has the arrays that the caller needs, as named in this version. `stored` has the text
+    that describes each array of the checkpoint, which `shape` parses.
     """
     stored_shapes = {tree: dict(leaves) for tree, leaves in wanted.items()}
     for tree, leaves in wanted.items():
@@ -37,7 +37,7 @@ def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
             place = MOVED.get((tree, leaf))
             if place and place[1] in stored.get(place[0], {}):
                 old_tree, old_leaf = place
-                # Orbax reads a tree only as a whole, so list all of its arrays.
+                # Orbax reads only whole trees, so include all arrays of the tree.
                 if old_tree not in stored_shapes:
                     stored_shapes[old_tree] = {
                         k: shape(text) for k, text in stored[old_tree].items()
@@ -49,10 +49,10 @@ def as_stored(wanted: Leaves, stored: dict[str, dict[str, str]]) -> Leaves:
 
 
 def as_wanted(wanted: Leaves, found: Leaves) -> Leaves:
-    """Return the arrays that were read from a checkpoint, under this version's names.
+    """Return the arrays that were read from a checkpoint, as named in this version.
 
-    `found` has the arrays under the checkpoint's names, `wanted` the shapes under this version's
-    names. Arrays that older versions did not save are filled with NaN.
+    `found` has the arrays, as named in the checkpoint; `wanted` has the shapes, as named in this
+    version. Arrays that older versions did not save are filled with NaN.
     """
 
     def leaf_of(tree: str, leaf: str, like: Any) -> np.ndarray:

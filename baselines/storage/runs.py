@@ -58,7 +58,7 @@ class Config:
     seeds: int  # number of agents: seeds times combinations of swept settings
     settings: dict[str, Any]
     algorithm: str = "ppo"
-    # The options in `options.TRACKING`, of logs and evaluations, that are neither 0 nor empty.
+    # options in `options.TRACKING`, for logs and evaluations, whose values are neither 0 nor empty
     tracking: dict[str, Any] = dataclasses.field(default_factory=dict)
     # Swept setting -> its values.
     sweep: dict[str, list[float]] = dataclasses.field(default_factory=dict)
@@ -97,7 +97,7 @@ class Config:
 
     @property
     def agents(self) -> list[tuple[dict[str, float], int]]:
-        """Swept settings and seed of each agent, in the order of the first axis of a run's arrays.
+        """Swept settings and seed of each agent; a run's arrays have agents in this order.
 
         All combinations of swept values are trained with the same seeds.
         """
@@ -126,7 +126,7 @@ class Config:
 
     @property
     def title(self) -> str:
-        """Environment as text: the id and its keywords, sorted so that order does not matter."""
+        """Environment as text: the id and its keywords, sorted by name."""
         given = {**self.fields, **self.params}
         return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(given.items()))])
 
@@ -175,7 +175,7 @@ def load_policy(
 
 
 def _weights(run: "Run", shapes: PyTree, seed: int, best: bool) -> PyTree[Array]:
-    """Return the newest weights of a seed or, with `best`, its weights at the best evaluation."""
+    """Return a seed's newest weights or, with `best`, those of its best evaluation."""
     if not best:
         found = run.restore({"weights": shapes})[1]
         return jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
@@ -201,8 +201,8 @@ def _changed(
 ) -> jaxenvs.Env:
     """Return a run's environment with params and constructor fields replaced.
 
-    `trained` is the environment without the replacement. Raises `RunError` for unknown names, and
-    for fields that change the observations or the actions.
+    `trained` is the environment in which the policy was trained. Raises `RunError` for unknown
+    names, and for fields that change the observation space or the action space.
     """
     try:
         check_kinds(config.id, fields, params)
@@ -263,12 +263,13 @@ class Run:
         return run
 
     def discard(self) -> None:
-        """Remove what `create` made, unless the log has records or a checkpoint was saved."""
+        """Remove what `create` made, unless the run has log records or a checkpoint."""
         if self.records() or checkpoints.saved(self.checkpoints):
             return
         folder.remove(self.path)
         for made in self.made:
-            with contextlib.suppress(OSError):  # raised if the directory has other files
+            # `rmdir` fails if the directory has other files, which stay
+            with contextlib.suppress(OSError):
                 made.rmdir()
 
     @classmethod
@@ -339,7 +340,7 @@ class Run:
                 raise
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the log's records, up to the first invalid line (the last may be incomplete)."""
+        """Return the log's records before the first invalid line, often an incomplete last one."""
         file = self.path / "log.jsonl"
         records = []
         for line in file.read_bytes().splitlines() if file.is_file() else ():
@@ -375,7 +376,7 @@ class Run:
 
     @property
     def has_begun(self) -> bool:
-        """True if a checkpoint was saved; also if the folder of checkpoints is missing."""
+        """True if the run has a checkpoint, or if the folder of its checkpoints is missing."""
         return not self.checkpoints.is_dir() or bool(checkpoints.saved(self.checkpoints))
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:
@@ -401,9 +402,10 @@ class Run:
         return jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), trees["weights"])
 
     def best(self, weights: PyTree) -> dict[str, Any] | None:
-        """Return each seed's best evaluation during training; None before the first evaluation.
+        """Return each seed's best evaluation in training; None if there was no evaluation yet.
 
-        The dict has `weights`, shaped like the argument, and arrays `return` and `update` (seeds,).
+        The dict has `weights`, with the shapes of the argument, and arrays `return` and `update`,
+        (seeds,).
         """
         kinds = {"return": np.float32, "update": np.int32}
         each = {k: jax.ShapeDtypeStruct((self.config.seeds,), kind) for k, kind in kinds.items()}

@@ -15,7 +15,7 @@ import numpy as np
 from ..registry import ALGORITHMS
 from .runs import Config, RunError
 
-# Settings whose ranges are geometric: each value is the previous one times a constant factor.
+# Settings whose ranges are geometric: all steps multiply the value by the same factor.
 BY_FACTORS = ("learning_rate", "weight_decay", "advantage_floor")
 DIGITS = 4  # number of significant digits to which the values of a range are rounded
 
@@ -66,7 +66,7 @@ def _values(name: str, values: str, text: str) -> list[float]:
             f"--sweep {text}: {error}; write {name}=0.001,0.003,0.01 or {name}=0.001..0.01:8, "
             f"8 values evenly spaced (those of {', '.join(BY_FACTORS)} by factors, from above 0)"
         ) from error
-    # Agents are named by their values in this format, so the formatted values must differ.
+    # Names of agents contain the values in this format, so these texts must differ.
     shown = {f"{value:g}" for value in found}
     if not found or len(shown) < len(found) or not np.isfinite(found).all():
         raise RunError(

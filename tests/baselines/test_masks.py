@@ -88,7 +88,7 @@ def test_no_learner_takes_an_illegal_action(make):
         assert wasted(after.replay_buffer.obs[is_step], after.replay_buffer.action[is_step]) == 0.0
     else:
         assert wasted(rollout.obs, rollout.action) == 0.0
-        # A tour has 19 steps, so one tour ends in the 24 steps of each environment.
+        # A tour has 19 steps, so each environment ends exactly one tour in its 24 steps.
         np.testing.assert_array_equal(rollout.terminated.sum(axis=0), 1)
 
 
@@ -99,8 +99,8 @@ def test_an_update_in_which_masks_count_stays_finite(make):
     runners, metrics = loop.run_chunk(agent, loop.start(agent, KEY[None]))
     for leaf in jax.tree.leaves((runners.weights, metrics)):
         assert np.isfinite(leaf).all()
-    # Legal actions are about equally probable, so the entropy of a step is the log of their number.
-    # This number falls from 19 to 1 in a tour.
+    # Legal actions are about equally probable, so the entropy of a step is the logarithm of the
+    # number of legal actions. This number falls from 19 to 1 during a tour.
     if "entropy" in metrics:
         tour = np.log(np.arange(19, 0, -1))
         uniform = (tour.sum() + tour[:5].sum()) / 24
@@ -132,7 +132,7 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
 
 
 def test_v_trace_weighs_legal_probabilities():
-    """With a rollout by the current weights, V-trace's targets must equal PPO's."""
+    """If the current weights collected the rollout, V-trace's targets must equal PPO's."""
     agent = of_ppo(TSP)
     after, rollout = collected(agent)
     fresh, behind = (
@@ -144,7 +144,7 @@ def test_v_trace_weighs_legal_probabilities():
 
 
 def biased(weights, dense: str):
-    """Return weights with which the network always outputs 3, 2, 1."""
+    """Return weights with which the network outputs 3, 2, 1 for every observation."""
     flat = jax.tree.map(jnp.zeros_like, weights)
     layer = flat["params"][dense]
     layer["bias"] = layer["bias"] + jnp.array([3.0, 2.0, 1.0])
@@ -153,8 +153,9 @@ def biased(weights, dense: str):
 
 @pytest.mark.full
 def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
-    """At even times, Gate forbids action 0, which has value 3; the best legal value is then 2.
+    """Compare values and targets with those of a network that always outputs values 3, 2, 1.
 
+    `Gate` forbids action 0 at even times, so the best legal value is 2 there, and 3 at odd times.
     The first episode is truncated at time 5, and the next one begins at time 0.
     """
     agent = of_pqn(Gate(), rollout_steps=7, num_envs=2)
@@ -167,7 +168,7 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
     np.testing.assert_array_equal(rollout.truncation_value[:, 0], [0, 0, 0, 0, 3, 0, 0])
     gamma = agent.settings.gamma
     returns = jax.jit(rollouts.lambda_returns, static_argnums=0)
-    # The last step is at time 1. Its next observation is time 2, which has value 2.
+    # The last step is at time 1. The next time, 2, is even, so its best legal value is 2.
     last = returns(agent, after, rollout)[-1]
     np.testing.assert_allclose(last, 1.0 + gamma * 2.0, rtol=1e-6)
 
@@ -175,13 +176,13 @@ def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
 @pytest.mark.parametrize("double", [True, False])
 def test_dqn_values_the_best_legal_action_of_the_true_successor(double):
     agent = of_dqn(Gate(), rollout_steps=7, num_envs=2, n_step=1, dueling=False)
-    # Collect the steps once for both settings of `double`, because acting does not depend on it.
+    # Acting does not depend on `double`, so one rollout serves both settings of `double`.
     after, *_ = collected(agent)
     settings = dataclasses.replace(agent.settings, double=double)
     agent = dataclasses.replace(agent, settings=settings)
     weights = biased(jax.jit(agent.network.init)(KEY, jnp.ones(1)), "Dense_1")
     window = jax.jit(replay_buffer.window, static_argnums=(3, 4))
-    # Slot 5 holds the final observation of the episode that slot 4 truncates.
+    # Leave out slot 5, which holds the final observation of the episode truncated in slot 4.
     first = jnp.array([0, 1, 3, 4, 6], jnp.int32)
     batch = window(after.replay_buffer, jnp.zeros(5, jnp.int32), first, 1, 0.5)
     np.testing.assert_array_equal(batch.next_obs[:, 0], [1, 2, 4, 5, 1])
@@ -226,8 +227,8 @@ def test_masks_that_allow_everything_are_not_in_the_program(make):
     """The update for `AllLegal` is the same program as for an environment without a mask."""
     texts = []
     for env in (Endless(), AllLegal(), Gate()):
-        # `state_shape` traces the environment and caches the trace; do this before programs are
-        # compared.
+        # Trace the environment and cache its `state_shape` first, so that caching does not affect
+        # the programs compared below.
         assert env.state_shape
         agent = make(env)
         runners = jax.eval_shape(functools.partial(loop.start, agent), KEY[None])

@@ -57,7 +57,7 @@ def test_devices_have_the_statistics_of_them_all():
 
 
 def echo(space) -> Normalised:
-    """Return a normalised network whose output is its (normalised) input."""
+    """Return a network that outputs its input, normalised by the running statistics."""
     network = SimpleNamespace(
         observation_space=space,
         init=lambda key, obs: {"params": ()},
@@ -68,7 +68,7 @@ def echo(space) -> Normalised:
 
 @jax.jit
 def read_after(batches, obs):
-    """Return normalised observations `obs`; the statistics are those of two batches."""
+    """Normalise the observations `obs` by the statistics of the two `batches`; return them."""
     network = echo(PARTS)
     weights = network.init(jax.random.key(0), jax.tree.map(lambda leaf: leaf[0, 0, 0], batches))
     for i in range(2):
@@ -96,7 +96,7 @@ def test_floats_are_in_deviations_and_whole_numbers_as_they_were():
 
 
 def test_constants_extremes_and_numbers_that_are_none():
-    """Constants do not cause division by zero; NaN and inf do not spoil the statistics."""
+    """A constant entry causes no division by zero, and NaN and inf do not change the statistics."""
     x = np.random.default_rng(0).normal(0, 1, (2, 5, 3, 2, 2)).astype(np.float32)
     x[..., 0, 0] = 123456.7  # this entry is constant
     x[0, 0, 0, 1, 0], x[1, 0, 0, 1, 0] = np.nan, np.inf
@@ -131,7 +131,7 @@ class Replayed(gymnasium.vector.VectorEnv):
 
 @functools.partial(jax.jit, static_argnums=(0, 1))
 def scaled(gamma, length, rewards, done):
-    """Return scaled rewards; statistics are updated after every rollout of `length` steps."""
+    """Return scaled rewards; the statistics are updated once per rollout of `length` steps."""
     asked = SimpleNamespace(settings=SimpleNamespace(gamma=gamma), devices=ALONE)
     none = reward_scaling.begin(SimpleNamespace(reward_scaling=True), rewards.shape[1])
     scales = {value_scales.SCALES: value_scales.Scales.begin(targets=False, rewards=True)}
@@ -147,9 +147,9 @@ def scaled(gamma, length, rewards, done):
 
 
 def test_scaled_rewards_are_those_of_gymnasium():
-    """Compare scaled rewards with Gymnasium's `NormalizeReward`, which updates after every step.
+    """Compare scaled rewards with those of Gymnasium's `NormalizeReward`.
 
-    Therefore rollouts have one step here.
+    `NormalizeReward` updates its statistics after every step, so each rollout has one step here.
     """
     rewards = np.random.default_rng(0).normal(1, 30, (12, 8)).astype(np.float32)
     env = NormalizeReward(Replayed(rewards), gamma=0.9)
@@ -210,7 +210,7 @@ def run(out, algorithm, more, steps):
     ],
 )
 def test_a_policy_reads_what_it_learned_from(tmp_path, algorithm, more):
-    """A loaded policy has the statistics by which training normalised observations."""
+    """A loaded policy normalises observations by the statistics of its training."""
     run(tmp_path / "run", algorithm, more, 256)
     policy = runs.load_policy(tmp_path / "run", seed=1)
     seen = policy.weights[moments.SEEN]

@@ -70,7 +70,7 @@ def test_the_loss_is_the_cross_entropy_with_these_shares():
 def test_means_over_batches_are_right_as_tests_compile_them(shape):
     """Compare means of softmaxes with NumPy.
 
-    The means were once wrong, because the tests' XLA flags disabled a compiler pass.
+    The XLA flags of the tests once disabled a compiler pass, which made these means wrong.
     """
     logits = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     chances = np.exp(logits.astype(float))
@@ -81,9 +81,10 @@ def test_means_over_batches_are_right_as_tests_compile_them(shape):
 
 
 def windows(seed: int = 0, count: int = 200, moments: int = 4, n_step: int = 3) -> Window:
-    """Return random windows of a replay buffer.
+    """Return random windows, as a replay buffer would return them.
 
-    The windows have terminations and truncations, and some begin at a slot that holds no step.
+    Some steps of the windows are terminations or truncations. In some windows, the first slot holds
+    no step.
     """
     rng = np.random.default_rng(seed)
     slots = moments + n_step
@@ -132,8 +133,8 @@ def test_targets_over_ends_equal_a_plain_loop():
             if is_open:
                 ended, cut = seen.terminated[row, moment], seen.truncated[row, moment]
                 state = "over" if ended else "unknown" if cut else "open"
-    # The loop has met all possible pairs of (first or later unroll step) and (open, over or unknown
-    # episode). At the first unroll step, an episode is never over, so there are 5.
+    # The loop must have met every combination of `moment` (0 or later) and `state` (open, over or
+    # unknown). An episode is never over at moment 0, so there are five combinations.
     assert len(met) == 5
 
 
@@ -142,8 +143,8 @@ def value_of(
 ) -> float:
     """Return the n-step value target of a step, computed by a loop.
 
-    The target is the sum of at most `n_step` discounted rewards, up to the end of the episode, plus
-    the bootstrapped value unless the episode has terminated.
+    The target is the discounted sum of up to `n_step` rewards of the episode, plus the discounted
+    bootstrap value. If a terminal step is among them, there is no bootstrap value.
     """
     total, power = 0.0, 1.0
     for at in range(moment, moment + n_step):
@@ -212,8 +213,8 @@ def test_prioritised_windows_are_real_steps_ranked_by_error():
     ranks, is_step = np.asarray(runner.priorities.value), np.asarray(runner.replay_buffer.is_step)
     ranks = ranks.reshape(len(is_step), -1)[:, : is_step.shape[1]]
     assert (ranks > 0).any() and (ranks[~is_step] == 0).all()
-    # New windows have the largest priority so far; sampled windows have priorities from their
-    # errors.
+    # A new window gets the largest priority so far. A window that has been sampled gets a priority
+    # computed from its error.
     assert len(np.unique(ranks[ranks > 0])) > 2
 
     def learned(value):
@@ -228,7 +229,7 @@ def test_prioritised_windows_are_real_steps_ranked_by_error():
     assert np.asarray(window.is_step).all()
     assert window.weight.max() == 1.0 and (np.asarray(window.weight) > 0).all()
     np.testing.assert_array_equal(window.weight, slots.weight)
-    # The windows of a batch are shuffled: its first two come from any environment.
+    # A batch is shuffled, so its first two windows may come from any environment.
     drawn = [draw(beta, learned(blocks), key)[0].env[:2] for key in jax.random.split(KEY, 8)]
     assert len(np.unique(drawn)) == len(is_step)
     only = np.zeros_like(blocks)
@@ -239,7 +240,7 @@ def test_prioritised_windows_are_real_steps_ranked_by_error():
 
 
 def test_consistency_targets_are_standardised():
-    """Targets are standardised over the items chosen by `rows`; constant targets become 0."""
+    """Mean and deviation are those of the items that `rows` selects; constant targets become 0."""
     rng = np.random.default_rng(0)
     x = rng.normal(2.0, 3.0, size=(6, 4)).astype(np.float32)
     rows = np.bool_([True, True, False, True, True, False])
@@ -355,10 +356,10 @@ def test_board_predictions_equal_plain_numpy():
     ],
 )
 def test_it_learns_on_boards(settings):
-    """Make four updates on boards, with chance codes and without.
+    """Train on boards for four updates, with chance codes and without.
 
-    Binary boards have one feature per cell. Windows and searches have few steps, because each step
-    is compiled separately.
+    On binary boards, the encoder uses one feature per cell. Few unroll steps and simulations keep
+    the test fast, because each of them is compiled separately.
     """
 
     class Ones(Board):
@@ -456,17 +457,18 @@ def test_chance_codes_and_their_losses_equal_plain_numpy():
             unsure += (probabilities[row] * np.log(3 * used)).sum()
     np.testing.assert_allclose(errors["chance_loss"].sum(), surprise, rtol=1e-5)
     np.testing.assert_allclose(errors["code_loss"].sum(), unsure, rtol=1e-4)
-    # Where the next observation is seen, the gradient of the one-hot code goes to the encoder's
-    # probabilities (straight-through).
+    # The gradient with respect to the one-hot code must pass unchanged to the encoder's
+    # probabilities (straight-through). It is 0 where the next observation is not seen.
     weight = rng.normal(size=(6, 3)).astype(np.float32)
     slope = jax.jit(jax.grad(lambda p: (weight * chance(p, logits, seen)[0]).sum()))
     np.testing.assert_allclose(slope(probabilities), weight * np.asarray(seen)[:, None], rtol=1e-6)
 
 
 def test_value_consistency_learns_from_values_of_true_states():
-    """The value loss includes a term that draws predicted values to the values of observed states.
+    """One term of the value loss draws predicted values to the values of observed states.
 
-    This term is 0 after the end of the episode. It has no gradient for the observed states.
+    This term is 0 after the end of the episode. The values of observed states are constants in it:
+    they get no gradient.
     """
     agent = learner(Endless(), value_consistency=0.25)
     weights = shaken(jax.jit(agent.network.init)(KEY, jnp.ones(1)))
@@ -494,10 +496,10 @@ def test_value_consistency_learns_from_values_of_true_states():
 
 
 def test_the_code_loss_rewards_even_use_of_codes():
-    """The loss has the gradient of the sum of two terms, which this test computes.
+    """Compare the gradient of the code loss with the gradient of a sum computed here.
 
-    The terms are the negative entropy of the mean code, and the mean squared distance of the
-    encoder's probabilities from one-hot codes.
+    The sum has two terms: the negative entropy of the mean probabilities of codes, and the mean
+    squared distance of each item's probabilities from their most probable one-hot code.
     """
     agent = learner(Endless(), codes=3)
     rng = np.random.default_rng(0)
@@ -539,7 +541,7 @@ def test_chance_is_learned_only_where_observed():
 
 
 def test_plans_follow_predicted_rewards():
-    """Search with a model that predicts reward 3 for the second action, and values of 0."""
+    """Search with a model that predicts reward 3 for action 1, 0 for action 0, and values of 0."""
     agent = learner(Endless(), simulations=8)
     weights = jax.jit(agent.network.init)(KEY, jnp.ones(1))
     tops = two_hot.two_hot(jnp.float32([0.0, 3.0]), agent.settings.atoms, agent.settings.spacing)
@@ -564,7 +566,7 @@ def test_plans_follow_predicted_rewards():
 
 
 def test_random_actions_are_legal_and_search_policies_are_stored():
-    """The buffer stores the search policy as policy target, even where the action was random."""
+    """Where a random action was taken, the buffer still stores the policy found by the search."""
     _, runner = collected(
         Gate(), epsilon_start=1.0, epsilon_end=1.0, num_envs=64, capacity=2048, warm_up=320
     )
@@ -635,7 +637,10 @@ def test_reanalyse_uses_the_target_network():
 
 
 def test_bootstrap_values_use_the_right_slots_and_masks():
-    """Compare with `lookahead_value` in `Gate`, whose action 0 is illegal at even times."""
+    """Compare bootstrap values with `lookahead_value` at the same slots, with the same masks.
+
+    In the environment `Gate`, action 0 is illegal at even times.
+    """
     agent, runner = collected(Gate())
     window, weights = drawn(agent, runner), shaken(runner.weights)
     got = jax.jit(muzero.bootstrap_values, static_argnums=0)(agent, weights, window)
@@ -672,9 +677,9 @@ def test_the_network_has_the_atoms_of_the_settings():
 
 @pytest.mark.parametrize(("codes", "rescale"), [(0, False), (0, True), (3, False)])
 def test_lookahead_values_equal_plain_numpy(codes, rescale):
-    """Compare with NumPy.
+    """Compare lookahead values with NumPy.
 
-    The lookahead value is the mean of the legal actions' Q-values under the improved policy.
+    The lookahead value is the mean Q-value of the legal actions, weighted by the improved policy.
     """
     agent = learner(Gate(), codes=codes, rescale=rescale)
     runner = jax.jit(functools.partial(muzero.init, agent))(KEY)

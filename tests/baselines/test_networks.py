@@ -157,8 +157,8 @@ def test_a_mission_changes_what_is_seen_in_every_cell_alike():
 def test_rows_and_columns_of_a_board_are_read_by_the_same_weights():
     """Compare with NumPy: the features are one vector for each row, then one for each column.
 
-    Transposing the board swaps the vectors of rows and columns. Cells of a binary board enter as
-    single numbers, other cells as one-hot vectors.
+    Transposing the board exchanges the vectors of rows with those of columns. Each cell of a binary
+    board is one number of the input; each cell of another board is a one-hot vector.
     """
     for space in (spaces.Box(0, 5, (3, 3), np.uint8), spaces.Box(0, 1, (4, 4), np.uint8)):
         encoder = encoders.Encoder(space, 0, lines=7)
@@ -184,9 +184,9 @@ def test_lines_need_a_square_board(id):
     "id", [pytest.param("Grid-DoorKey-5x5-v0", marks=pytest.mark.full), "BabyAI-GoToLocal-v0"]
 )
 def test_bfloat16_is_of_activations_alone(id):
-    """With bfloat16 activations, weights and outputs are float32.
+    """With `bfloat16`, only activations inside the network are bfloat16.
 
-    The outputs differ by at most 0.02 from those with float32 activations.
+    Weights and outputs stay float32, and outputs change by at most 0.02.
     """
     env = jaxenvs.make(id)
     obs = env.reset(jax.random.key(0)).obs
@@ -208,10 +208,10 @@ def test_bfloat16_is_of_activations_alone(id):
     ],
 )
 def test_accelerators_compute_the_same_function(monkeypatch, obs):
-    """Programs for accelerators and for CPUs must have the same outputs and gradients.
+    """The network must have the same outputs and gradients in programs for accelerators and CPUs.
 
-    On accelerators, a single table lookup replaces the first two layers, and a single matrix
-    product computes both heads.
+    The program for accelerators replaces the first two layers by one table lookup, and computes
+    both heads with one matrix product.
     """
     env = jaxenvs.make("Grid-DoorKey-5x5-v0", obs=obs)
     obs = env.reset(jax.random.key(0)).obs

@@ -36,7 +36,7 @@ def env():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, env):
-    """Return a folder with a dataset of random episodes, from which tests read datasets."""
+    """Write a dataset of eight episodes with random contents; return the folder of the dataset."""
     path = tmp_path_factory.mktemp("datasets")
     writer = demos.Writer("some-v0", env, ID, {}, path)
     rng = np.random.default_rng(0)
@@ -68,7 +68,7 @@ def learner(env, algorithm, **given) -> Learner:
 
 
 def random_weights(network, obs, seed=0):
-    """Return random weights of a network, larger than initial weights, which may be near 0."""
+    """Return random weights, larger than initial weights, some of which are nearly 0."""
     weights = network.init(jax.random.key(seed), jnp.asarray(obs))
     leaves, tree = jax.tree.flatten(weights)
     rng = np.random.default_rng(seed)
@@ -93,7 +93,7 @@ def cross_entropy(network, weights, episodes):
 
 @pytest.mark.parametrize("memory", [0, 4])
 def test_the_loss_is_the_mean_cross_entropy_of_whole_episodes(memory, some, env):
-    """Compare with a loop over episodes: padding and several episodes per row have no effect."""
+    """Compare with a loop over single episodes: packing and padding must not change the loss."""
     agent = learner(env, "bc", memory=memory)
     weights = random_weights(agent.network, some.obs[0])
     chosen = np.array([3, 0, 1, 5, 4])
@@ -109,7 +109,7 @@ def test_the_loss_is_the_mean_cross_entropy_of_whole_episodes(memory, some, env)
 
 
 def test_held_out_episodes_are_not_trained_on(some, env):
-    """Each step is either in the training part or in the held-out part; no episode is divided."""
+    """Each episode is either in the training part or in the held-out part, with all its steps."""
     parts = data.split("some-v0", env, 0.25, False)
     assert len(parts.held_out.action) + len(parts.train.action) == some.steps
     both = [
@@ -146,7 +146,7 @@ def test_the_best_weights_are_kept_and_training_ends(some, env):
 def test_losses_of_implicit_q_learning_equal_a_slow_reference(some, env):
     agent = learner(env, "iql", gamma=0.9, expectile=0.8, temperature=2.0, largest_weight=1.5)
     given = iql.params(agent)
-    # The steps include terminations and truncations.
+    # Some of these steps are terminal, and some are truncated.
     index = np.array([0, 2, 41, 43, 44, 120, 153])
     batch = iql.sampled(jax.tree.map(jnp.asarray, given), jnp.asarray(index))
     policy = random_weights(agent.network, some.obs[0])
@@ -218,7 +218,7 @@ def test_the_expectile_loss_weighs_positive_errors_more(error, wanted):
 
 
 def test_dagger_stores_labels_of_visited_states(monkeypatch):
-    """The dataset is a ring of rollouts. Steps without a label have no loss."""
+    """The dataset is a ring buffer of rollouts, and a step without a label has no loss."""
 
     def first_actions(env, state, node_budget):
         return (state.time % 2).astype(jnp.int32), state.time != 3

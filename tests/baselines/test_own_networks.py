@@ -39,7 +39,7 @@ def test_the_network_of_the_documentation_learns_and_is_loaded(tmp_path, monkeyp
 
 
 def test_a_recurrent_network_trains_on_sequences():
-    """The network's value counts the steps of an episode: `unroll` must reset it at each end."""
+    """The network's value is the number of steps of the episode so far; `unroll` must reset it."""
     agent = learner(Clock(), "ppo-rnn", network="tiny_nets:Counting", rollout_steps=12)
     runners = loop.start(agent, jax.random.key(0)[None])
     after, metrics = loop.run_chunk(agent, jax.tree.map(jnp.copy, runners))
@@ -61,7 +61,7 @@ def test_a_recurrent_network_trains_on_sequences():
 
 
 def test_the_generic_unroll_equals_the_faster_one():
-    """`Recurrent` overrides `unroll`; the generic `unroll` of `Network` gives the same results."""
+    """`Recurrent.unroll` is faster than `Network.unroll`; both must return the same results."""
     network = policies.Recurrent.of(Clock(), (8,), 2, memory=4)
     key = jax.random.key(0)
     obs, done = jax.random.normal(key, (7, 1)), jnp.arange(7) % 3 == 2
@@ -74,7 +74,7 @@ def test_the_generic_unroll_equals_the_faster_one():
 
 @pytest.mark.parametrize("algorithm", ["ppo", pytest.param("ppo-rnn", marks=pytest.mark.full)])
 def test_actor_and_critic_share_nothing(algorithm):
-    """With `separate`, one network returns the logits and the other the values."""
+    """With `separate`, one network returns the logits and a second one the values."""
     agent = learner(Countdown(), algorithm, separate=True)
     obs, key = jnp.ones((3, 1)), jax.random.key(0)
     weights = jax.jit(agent.network.init)(key, obs[0])
@@ -174,8 +174,8 @@ def test_a_module_of_this_folder_has_environments(tmp_path):
         ["eval", "run", "--episodes", "2"],
         ["info", "nowhere:Mine-Berries-5x5-v0"],
     ):
-        # Remove the current folder from `sys.path`, which the installed command `jaxenvs` lacks,
-        # too.
+        # Remove the current folder from `sys.path`: the path of the installed command `jaxenvs`
+        # does not contain it either.
         code = (
             "import sys; sys.path.remove(''); from jaxenvs.cli import program; sys.exit(program())"
         )
@@ -196,11 +196,12 @@ def test_a_module_of_this_folder_has_environments(tmp_path):
 
 
 def test_ids_of_a_module(tmp_path, monkeypatch):
-    """For an id `module:Id`, the module is imported first; registered ids stay unchanged."""
+    """For an id `module:Id`, the module is imported first; ids registered before stay unchanged."""
     text = (DOCS / "berries.py").read_text("utf-8").replace("Mine-Berries", "Mine-Pears")
     (tmp_path / "pears.py").write_text(text, "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    # Register all families first, because undoing the patch removes ids that were registered later.
+    # Register all families before the patch. Undoing the patch removes all ids that were registered
+    # under it.
     registry.list()
     for table in ("_specs", "_aliases"):
         monkeypatch.setattr(registry, table, dict(getattr(registry, table)))

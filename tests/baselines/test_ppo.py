@@ -99,7 +99,7 @@ def test_a_truncated_episode_is_bootstrapped_from_its_true_successor():
 
 
 def test_seeds_share_one_branch_for_truncations():
-    """Under `vmap`, `cond` computes both branches unless all seeds share one condition."""
+    """All seeds must share the condition of `cond`, else `vmap` computes both of its branches."""
     ppo_ = learner(Endless())
     keys = jax.random.split(jax.random.key(0), 2)
     runners = jax.eval_shape(functools.partial(loop.start, ppo_), keys)
@@ -116,7 +116,7 @@ def test_seeds_share_one_branch_for_truncations():
     ],
 )
 def test_no_matrix_product_of_a_single_seed_has_a_batch_axis(algorithm):
-    """With one seed, no matrix product may have a batch axis, which doubles the time on a CPU."""
+    """With one seed, no matrix product may have a batch axis, which would double a CPU's time."""
     agent = learner(Endless(), algorithm)
 
     def products(seeds: int) -> list[str]:
@@ -180,17 +180,17 @@ def test_a_step_computes_one_observation():
 
 
 class Hurried(Clock):
-    """Environment `Clock` whose state determines the time limit; it is always four steps here."""
+    """Environment `Clock` that computes its time limit, always four steps here, from the state."""
 
     def time_limit(self, state, params):
-        """Return a time limit of four steps in all states that occur."""
+        """Return a limit of four steps; the times from 9 on, with limit 6, never occur."""
         return jnp.where(state.time < 9, 4, 6)
 
 
 def test_time_limits_set_by_the_state():
-    """Steps of a rollout must have the right truncation values if the state sets the time limit.
+    """If the state sets the time limit, truncated steps still have the right bootstrap values.
 
-    Such an episode may be truncated at any step, so a rollout may have many truncations.
+    Such an episode may be truncated at any step, so a rollout may contain many truncations.
     """
     assert (Clock().shortest_limit(Clock().default_params), Hurried().shortest_limit(None)) == (
         5,
@@ -259,7 +259,7 @@ def test_the_loss_normalises_advantages(on_policy):
 
 
 def test_advantage_floor_keeps_noise_small(on_policy):
-    """If all advantages are small noise, `advantage_floor` keeps them from being scaled up."""
+    """If all advantages are small noise, `advantage_floor` limits how much they are scaled up."""
     ppo_, weights, rollout = on_policy
     settings = dataclasses.replace(ppo_.settings, advantage_floor=0.05)
     careful = dataclasses.replace(ppo_, settings=settings)
@@ -297,8 +297,8 @@ def test_a_ratio_beyond_the_clip_has_no_gradient(on_policy):
         ppo_, settings=dataclasses.replace(ppo_.settings, entropy=0.0, value_weight=0.0)
     )
     sign = jnp.where(jnp.arange(40) < 20, 1.0, -1.0)
-    # The current weights take actions with positive advantage 1.5 times as often as in the rollout,
-    # and other actions 1.5 times less often.
+    # The ratio of the current to the stored probability is 1.5 for actions with positive advantage,
+    # and 1 / 1.5 for other actions.
     beyond = rollout._replace(log_prob=rollout.log_prob - sign * jnp.log(1.5))
     short_of = rollout._replace(log_prob=rollout.log_prob + sign * jnp.log(1.5))
     for record, moves in ((beyond, False), (short_of, True)):
@@ -308,7 +308,7 @@ def test_a_ratio_beyond_the_clip_has_no_gradient(on_policy):
 
 
 def test_a_value_beyond_its_clip_has_the_error_at_the_clip(on_policy):
-    """Compare with NumPy: the error is the larger of those with and without clipping the value."""
+    """The value error is the larger of two errors: with the value clipped, and without clipping."""
     ppo_, weights, rollout = on_policy
     settings = dataclasses.replace(ppo_.settings, value_clip=0.2, entropy=0.0)
     clipped = dataclasses.replace(ppo_, settings=settings)
@@ -336,8 +336,8 @@ def test_the_learning_rate_falls_by_updates_not_by_gradient_steps():
         for _ in range(2 * 2 * 3 + 1):
             change, state = update({"w": jnp.ones(1)}, state, weights)
             moved.append(-float(change["w"][0]))
-    # With a constant gradient, Adam moves a weight by the learning rate, which must be the same for
-    # the four gradient steps of an update.
+    # With a constant gradient, each Adam step moves a weight by the learning rate. The learning
+    # rate must be the same in all four gradient steps of an update.
     expected = np.repeat([0.3, 0.2, 0.1, 0.0], 4)[:13]
     np.testing.assert_allclose(moved, expected, rtol=1e-3, atol=1e-6)
 

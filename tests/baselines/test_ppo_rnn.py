@@ -36,7 +36,7 @@ class CueState(State):
 
 
 class Cue(Endless):
-    """Memory task: a cue is shown at step 0; at step 5 the action equal to it has reward 1."""
+    """Memory task: step 0 shows a cue; at step 5, the action equal to the cue has reward 1."""
 
     @property
     def default_params(self) -> Params:
@@ -73,7 +73,7 @@ recurrent = functools.partial(learner, algorithm="ppo-rnn")
 
 @pytest.fixture(scope="module", params=["ppo-rnn", *with_full("ppo-trxl")])
 def collected(request):
-    """Return a learner, its runners before and after a rollout of 7 steps, and the rollout.
+    """Return a learner, its runners before and after a rollout, and the rollout of 7 steps.
 
     The rollout begins in the middle of episodes.
     """
@@ -85,7 +85,7 @@ def collected(request):
 
 
 def kept(runner) -> np.ndarray:
-    """Return the largest absolute value in each environment's recurrent state; 0 if empty."""
+    """Return, for each environment, the largest absolute value in its recurrent state."""
     leaves = [np.abs(np.asarray(leaf)) for leaf in jax.tree.leaves(runner.memory)]
     return np.max([leaf.reshape(*leaf.shape[:2], -1).max(axis=-1) for leaf in leaves], axis=0)
 
@@ -135,7 +135,7 @@ def test_an_end_resets_the_recurrent_state(collected):
     assert differs([]) == [False, True, True, True, True, True]
     assert differs([3]) == [False, True, True, True, False, False]
     assert differs([1]) == [False, True, False, False, False, False]
-    # The recurrent state before the sequence has an effect until the first episode end.
+    # The initial recurrent state must change values only until the first episode end.
     ends = jnp.zeros(6, jnp.bool_).at[2].set(True)
     one = jax.tree.map(lambda leaf: leaf[0], before.memory)
     full = int(kept(before)[0].argmax())  # index of an environment that is within an episode
@@ -205,9 +205,9 @@ def test_a_truncated_episode_is_bootstrapped_with_its_recurrent_state(algorithm)
     [("ppo-rnn", True), ("ppo-trxl", True), ("pqn-rnn", True), ("ppo", False), ("pqn", False)],
 )
 def test_memory_solves_a_partially_observed_task(algorithm, remembers):
-    """Without a memory of the cue, half of the answers are right.
+    """Without a memory of the cue, an agent gets half of the answers right.
 
-    All learners make the same number of steps.
+    All learners take the same number of steps.
     """
     settings = {"num_envs": 32, "rollout_steps": 48, "minibatches": 4, "learning_rate": 1e-2}
     settings |= {"hidden": (16,), "total_steps": 46_080, "gamma": 0.9, "chunk": 30}

@@ -58,7 +58,8 @@ def test_targets_are_lambda_returns():
         later = best[-1][env]
         for t in reversed(range(16)):
             value = best[t][env]
-            # all observations of Countdown are equal, so the final one has the same value
+            # All observations of Countdown are equal, so the final observation has the value of any
+            # other one.
             if rollout.truncated[t, env]:
                 later = value = rollout.truncation_value[t, env]
                 assert value == pytest.approx(best[0][env], rel=1e-5)
@@ -97,7 +98,10 @@ def test_the_loss_has_a_gradient_by_the_taken_action_only():
 
 
 def test_unrolled_values_equal_those_of_acting():
-    """The rollout begins within episodes, with their recurrent states, and passes their ends."""
+    """Unroll the network over a rollout: the values must equal those stored while acting.
+
+    The rollout begins within episodes and continues after their ends.
+    """
     agent = tiny.learner(Countdown(), "pqn-rnn", rollout_steps=7)
     explore = functools.partial(pqn.choose, epsilon=jnp.float32(1.0))
     keys = jax.random.split(jax.random.key(0), 3)
@@ -147,8 +151,8 @@ def test_radam_clips_and_its_rate_falls():
     with jax.numpy_dtype_promotion("standard"):
         change, state = jax.jit(optimiser.update)({"w": jnp.full(9, 4.0)}, state, weights)
         moments = state[1][0].mu["w"]
-        # RAdam's first steps are the mean gradient times the learning rate, unlike Adam's, because
-        # it cannot estimate the gradient's variance yet.
+        # In its first steps, RAdam cannot estimate the gradient's variance yet, so each step is the
+        # learning rate times the mean gradient. Adam's first steps differ from this.
         np.testing.assert_allclose(change["w"], -0.3 * 0.5 / 3, rtol=1e-4)
         np.testing.assert_allclose(jnp.linalg.norm(moments), 0.5 * (1 - 0.9), rtol=1e-5)
         rate = minibatches.learning_rate(agent.settings)

@@ -31,9 +31,10 @@ def flat(known: Priorities, slots: int = SLOTS) -> np.ndarray:
 
 
 def test_complete_windows_of_steps_alone_have_a_priority():
-    """Compare with plain lists of the steps.
+    """Only a slot whose step begins a complete window has a priority above 0.
 
-    The ring buffer wraps several times, and truncations follow terminations.
+    Compare with lists of the steps. The ring buffer wraps around several times. Steps may terminate
+    an episode, truncate it, or do both.
     """
     stream, draw = Stream(2), np.random.default_rng(0)
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
@@ -110,7 +111,7 @@ def test_slots_are_drawn_in_proportion_to_their_priorities(envs, slots):
 
 @pytest.mark.full
 def test_a_million_slots_are_drawn_evenly_within_float32():
-    """All priorities are equal; one running sum in float32 would not be precise enough."""
+    """All priorities are equal. A single running sum in float32 would be too imprecise here."""
     known = priorities.empty(1, 1_000_000)
     value = known.value.reshape(-1).at[:1_000_000].set(1.0)
     known = known._replace(value=value.reshape(known.value.shape))
@@ -163,9 +164,9 @@ def test_gradient_steps_update_the_priorities_of_sampled_slots():
 
 @pytest.mark.parametrize("envs", [pytest.param(1, marks=pytest.mark.full), 3])
 def test_the_smallest_buffer_always_has_a_slot_to_sample(envs):
-    """The smallest allowed buffer always contains a complete window, which can be sampled.
+    """The smallest allowed buffer must always contain a complete window that can be sampled.
 
-    It contains the fewest complete windows if all environments are truncated at once.
+    It contains the fewest complete windows if all environments are truncated at the same step.
     """
     small = {"num_envs": envs, "n_step": 2, "priority": 0.6, "rollout_steps": 1, "batch_size": 8}
     small |= {"warm_up": 2 * envs, "gradient_steps": 1}

@@ -22,7 +22,7 @@ from jaxenvs.baselines.storage import runs
 
 
 def played(lengths: np.ndarray, returns: np.ndarray, rollout_steps: int, updates: int) -> list:
-    """Return the mean return that is shown after each update.
+    """Simulate a run with given episodes; return the mean return shown after each update.
 
     Episode j of environment i has `lengths[i, j]` steps and return `returns[i, j]`.
     """
@@ -40,7 +40,7 @@ def played(lengths: np.ndarray, returns: np.ndarray, rollout_steps: int, updates
 def test_no_return_is_shown_before_each_environment_has_ended_an_episode():
     """Three environments end successful episodes every 5 steps; the fourth fails after 50 steps.
 
-    A mean over the episodes before step 50 would be 1, and is not shown.
+    No mean is shown before step 50: it would be 1, because only successful episodes have ended.
     """
     lengths = np.full((4, 100), 5)
     lengths[3] = 50
@@ -50,9 +50,10 @@ def test_no_return_is_shown_before_each_environment_has_ended_an_episode():
 
 
 def test_the_return_is_that_of_all_episodes_where_long_ones_end_together():
-    """Half of the episodes succeed after 5 steps, the others end at the limit of 40 steps.
+    """Half of the episodes succeed after 5 steps; the others fail at the limit of 40 steps.
 
-    All environments begin together, so in the first updates only successful episodes end.
+    All environments begin together, so only successful episodes end in the first updates. The mean
+    return shown must nevertheless be about 0.5.
     """
     rng = np.random.default_rng(0)
     lengths = rng.choice([5, 40], size=(256, 80))
@@ -189,7 +190,7 @@ def puzzle_run(path, algorithm: str, **settings) -> tuple[runs.Run, Any]:
 
 
 def descended(learner, weights, key, count):
-    """Stand-in for greedy descent: every other board is solved, in three moves."""
+    """Replace greedy descent: solve boards 0, 2, 4, ..., each in three moves."""
     return jnp.arange(count) % 2 == 0, jnp.full(count, 3, jnp.int32)
 
 

@@ -31,7 +31,7 @@ unrolled = jax.jit(r2d2.unroll, static_argnums=0)
 
 @pytest.fixture(scope="module")
 def filled():
-    """Return an untrained learner, and its runner after its ring has wrapped around."""
+    """Return an untrained learner, and its runner once its replay ring has been overwritten."""
     agent = learner(Countdown(), warm_up=10_000)
     act = jax.jit(lambda runner: q_learning.collect(agent, runner, r2d2.action_values)[0])
     runner = jax.tree.map(lambda leaf: leaf[0], loop.start(agent, KEY[None]))
@@ -42,20 +42,20 @@ def filled():
 
 
 def numbers(agent, runner) -> tuple[jax.Array, jax.Array]:
-    """Return the environment and the index of each sequence that can be sampled."""
+    """Return the environments and indices of all sequences that can be sampled."""
     known = flat(runner.priorities, agent.settings.slots // agent.settings.period)
     env, number = np.nonzero(known)
     return jnp.asarray(env, jnp.int32), jnp.asarray(number, jnp.int32)
 
 
 def test_complete_sequences_can_be_sampled(filled):
-    """The sequences that can be sampled are exactly the complete ones that are not overwritten."""
+    """A sequence can be sampled if and only if it is complete and not overwritten."""
     agent, runner = filled
     slots, period, length = agent.settings.slots, agent.settings.period, agent.settings.length
     env, number = map(np.asarray, numbers(agent, runner))
     for each, written in enumerate(np.asarray(runner.replay_buffer.written)):
-        # The slot after the last step, `written`, already has the next observation, unless that
-        # step was truncated.
+        # The next observation is already in slot `written`, after the last step, unless that step
+        # was truncated.
         counts = range(int(written) - slots + 1, int(written) - length + 2)
         expected = {count % slots // period for count in counts if count % period == 0}
         assert set(number[env == each]) == expected and len(expected) > 2
@@ -73,8 +73,8 @@ def test_a_stored_memory_equals_the_end_of_the_unrolled_previous_sequence(filled
     after = (number + 1) % (settings.slots // settings.period)
     stored = np.asarray(runner.memories)[env, after]
     np.testing.assert_allclose(last, stored, rtol=0, atol=1e-6)
-    # Some sequences begin with an empty recurrent state, some in the slot after a truncated step,
-    # and the others within an episode.
+    # Some sequences begin with an empty recurrent state, some begin in the slot after a truncated
+    # step, and the others begin within an episode.
     begun = (np.asarray(sequences.memory) == 0).all(axis=1)
     assert 0 < begun.sum() < len(begun)
     successor = ~np.asarray(sequences.is_step)[:, 0]
@@ -128,8 +128,8 @@ def test_no_gradient_passes_through_the_burn_in():
     # The observations of the burn-in have an effect on later values.
     assert changed.any(axis=(1, 2)).all()
 
-    # The gradient equals that of a sequence without burn-in, which begins with the recurrent state
-    # after the burn-in.
+    # Burn-in steps must get no gradient. Compare with a sequence without burn-in that begins with
+    # the recurrent state after the burn-in.
     remember = jax.jit(jax.vmap(agent.network.remembered, in_axes=(None, 0, 0, 0)))
     burnt, *_ = remember(weights, sequences.memory, obs[:, :2], goes_on[:, :2])
 
@@ -305,7 +305,10 @@ def test_settings_that_cannot_work_say_why(wrong, words):
 
 
 def test_the_smallest_replay_buffer_always_has_a_sequence():
-    """At every position of the ring, each environment has a complete sequence (without burn-in)."""
+    """At each position of the ring, every environment has a complete sequence to sample.
+
+    Sequences have no burn-in here.
+    """
     small: dict[str, Any] = {"burn_in": 0, "period": 3, "warm_up": 20, "rollout_steps": 1}
     with pytest.raises(ValueError, match=r"leaves 6 slots .* needs 9: give capacity=36"):
         learner(Countdown(), capacity=35, **small)
@@ -321,9 +324,9 @@ def test_the_smallest_replay_buffer_always_has_a_sequence():
 @pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "remembers"), [("r2d2", True), ("dqn", False)])
 def test_memory_solves_a_partially_observed_task(algorithm, remembers):
-    """Without a memory of the cue, half of the answers are right.
+    """Without a memory of the cue, an agent gets half of the answers right.
 
-    Both learners make the same number of steps.
+    Both learners take the same number of steps.
     """
     settings = {"num_envs": 16, "rollout_steps": 8, "total_steps": 20_480, "chunk": 20}
     settings |= {"capacity": 10_000, "warm_up": 1000, "gradient_steps": 8, "learning_rate": 3e-3}

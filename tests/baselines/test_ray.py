@@ -28,8 +28,9 @@ from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run.train import main
 from jaxenvs.baselines.storage import runs
 
-# Hide the warnings "os.fork" and "multi-threaded": Ray forks this process while JAX has threads.
-# This is safe, because child processes use JAX only after they have executed another program.
+# Hide two warnings, about `os.fork` and about multi-threaded processes. Ray forks this process,
+# which has threads of JAX. The fork is safe, because a child process uses JAX only after it has
+# executed another program.
 pytestmark = [
     pytest.mark.full,
     pytest.mark.filterwarnings("ignore:os.fork.. was called:RuntimeWarning"),
@@ -97,10 +98,10 @@ def evaluation(out: Path) -> dict:
 
 @pytest.fixture(scope="module")
 def finished(cluster, tmp_path_factory):
-    """Return the folder of a finished synchronous run of 40 updates."""
+    """Return the folder of a finished run of 40 updates, with synchronous actors."""
     out = tmp_path_factory.mktemp("ray") / "run"
     argv = [SIGNAL, "--ray", *SMALL, "--total-steps", str(40 * 128), "--out", str(out)]
-    argv += ["--checkpoint-seconds", "3600"]  # no checkpoint between the first and the last
+    argv += ["--checkpoint-seconds", "3600"]  # write no checkpoint between the first and the last
     assert main(argv) == 0
     return out
 
@@ -170,8 +171,8 @@ def test_asynchronous_actors_and_killed_processes(tmp_path, capfd):
     assert [row["update"] for row in log] == list(range(1, 51))
     assert (log[-1]["actors_lost"], log[-1]["learners_lost"]) == ([1], [1])
     assert max(row["lag_max"][0] for row in log) >= 1
-    # The new learner begins with older weights, from a checkpoint. Fragments sampled with the dead
-    # learner's weights are dropped: their lag would be negative.
+    # The new learner begins with older weights, from a checkpoint. It drops fragments sampled with
+    # newer weights of the killed learner, because their lag would be negative.
     assert all(0 <= row["lag"][0] <= row["lag_max"][0] for row in log)
     assert re.search(r"return \d\.\d+   lag \d\.\d \(at most \d\)", captured.out)
     assert evaluation(out)["mean_return"] > 7
@@ -186,16 +187,16 @@ APEX += ["--warm-up", "300", "--gradient-steps", "8", "--batch-size", "64"]
 
 @pytest.mark.parametrize("id", [SIGNAL, "gym:tiny_gym:Fussy-v0", EMPTY])
 def test_ape_x_learns(tmp_path, id):
-    """Train in two environments of Gymnasium, one with a mask, and in one of this library."""
+    """Train in two environments of Gymnasium (one of them has action masks) and in a grid world."""
     out = tmp_path / "run"
     argv = [id, *APEX, "--actors", "2", "--total-steps", str(50 * 128), "--out", str(out)]
-    # Let many environments explore. Otherwise some runs do not find the goal in so few steps.
+    # Let many environments explore, else some runs do not reach the goal within these few steps.
     argv += ["--epsilon-power", "1"] if id == EMPTY else []
     assert main(argv) == 0
     log = rows(out)
     assert [row["update"] for row in log] == list(range(1, 51))
-    # An actor's first fragment lacks the last two steps of each environment, whose 3-step returns
-    # need steps of the next fragment.
+    # The first fragment of an actor lacks the last two steps of each environment: their 3-step
+    # returns need steps of the next fragment.
     assert 112 <= log[0]["held"][0] <= 120 and 368 <= log[2]["held"][0] <= 376
     # Learning begins when the shards have 300 steps.
     assert log[1]["q_loss"] == [None] and log[2]["q_loss"][0] > 0
@@ -426,7 +427,7 @@ def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("twice", [True, False])
 def test_forced_exits_leave_no_process(tmp_path, twice):
-    """Ray stops after a second Ctrl-C while an update waits for a fragment, and after SIGKILL."""
+    """A second Ctrl-C during an update ends Ray's processes too, as does SIGKILL."""
     out = tmp_path / "run"
     slow = ["--actors", "1", "--set", "pause=0.5"] if twice else ["--actors", "1"]
     process = start([SIGNAL, "--ray", *SMALL, *slow, "--out", str(out)])
@@ -453,7 +454,7 @@ def test_forced_exits_leave_no_process(tmp_path, twice):
 
 @pytest.mark.slow
 def test_an_existing_cluster_is_joined_and_left(tmp_path):
-    """Join a running cluster and leave it; it keeps running, without the run's actors."""
+    """Join a running cluster. After the run, the cluster stays, but the run's actors have ended."""
     address = free_address()
     port = address.partition(":")[2]
     head = ["start", "--head", "--block", "--port", port, "--num-cpus", "3"]

@@ -1,4 +1,4 @@
-"""Tests that unsupported runs on Ray are refused in one sentence, before anything starts."""
+"""Tests that settings unsupported on Ray are refused in one sentence, before Ray starts."""
 
 import importlib.util
 

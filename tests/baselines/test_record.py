@@ -19,7 +19,7 @@ DICT = {"obs": "dict"}
 
 
 def rows(seeds: int, updates: int) -> list[dict]:
-    """Return a log in which seed i has return i / 100 in every update, with 100 episodes each."""
+    """Return a log: in each update, seed i has 100 episodes with mean return i / 100."""
     return [
         {
             "update": u + 1,
@@ -34,7 +34,7 @@ def rows(seeds: int, updates: int) -> list[dict]:
 
 
 def run_of(path, id: str, seeds: int = 2, fields=None, seed: int = 0, **settings) -> Run:
-    """Return a run with the log of `rows`."""
+    """Return a run whose log is made by the function `rows`."""
     tuned = presets.preset(id)
     chosen = dataclasses.asdict(Settings(**(tuned.settings | settings)))
     run = Run.create(path, Config(id, fields=fields or {}, seed=seed, seeds=seeds, settings=chosen))
@@ -43,7 +43,7 @@ def run_of(path, id: str, seeds: int = 2, fields=None, seed: int = 0, **settings
 
 
 def test_every_setting_of_a_sweep_is_named(tmp_path):
-    """`Config.names` tells the 24 agents of a sweep apart, and their curves can be drawn."""
+    """The 24 agents of a sweep have 24 different names, and their curves can be drawn."""
     config = Config(
         "A-v0", {}, 3, 24, {}, sweep={"gamma": [0.9, 0.99], "clip": [0.1 * i for i in range(6)]}
     )
@@ -84,7 +84,10 @@ def test_the_command_names_the_algorithm(tmp_path):
 
 
 def test_the_command_of_an_older_run_names_settings_that_it_did_not_know():
-    """The run is older than the setting `lines` (default 0), which the preset now sets to 64."""
+    """The command of an older run must contain `--lines 0`.
+
+    The run is older than the setting `lines`, whose default is 0. The preset now sets it to 64.
+    """
     settings = dataclasses.asdict(muzero.Settings(**presets.preset(TILES, None, "muzero").settings))
     assert settings.pop("lines") == 64
     config = Config(TILES, {}, 0, 5, settings, algorithm="muzero")
@@ -212,7 +215,7 @@ def test_runs_of_a_seed_each_are_one_line(tmp_path):
     assert line["seconds"] == 2 * 133.5 and len(line["last_returns"]) == 2
     assert all(len(returns) == 2 for returns in line["curve"]["returns"])
 
-    # A further seed, recorded later, is merged into the line.
+    # Seed 2, recorded later, is merged into the existing line of the table.
     assert record.main([str(table), str(tmp_path / "2")]) == 0
     (line,) = json.loads(table.read_text())
     assert line["command"] == "jaxenvs train Grid-v0 --seeds 1 --seed {0,1,2}"
@@ -220,11 +223,11 @@ def test_runs_of_a_seed_each_are_one_line(tmp_path):
     assert line["evaluation"]["mean_return"] == 2.0 and line["steps_per_second"] == 512.0
     assert all(len(returns) == 3 for returns in line["curve"]["returns"])
 
-    # A run whose seed is already recorded gets a second line.
+    # Recording seed 1 again adds a second line, because the first line already contains seed 1.
     assert record.main([str(table), str(tmp_path / "1")]) == 0
     assert [known["seeds"] for known in json.loads(table.read_text())] == [3, 1]
     kept = json.loads(table.read_text())[0] | {"versions": {"jax": "0.1"}}
     table.write_text(json.dumps([kept]))
-    # The recorded line now has other versions, so the run gets another line.
+    # The existing line now has another version of JAX, so this run gets a line of its own.
     assert record.main([str(table), str(tmp_path / "2")]) == 0
     assert [known["seeds"] for known in json.loads(table.read_text())] == [3, 1]

@@ -31,7 +31,7 @@ LABELS = [{"seed": 3}, {"seed": 4}]
 
 
 def tasks(limit: int, **lengths: int):
-    """Return trials with two tasks, an easy one and an impossible one, and their params."""
+    """Return trials of an easy task and an impossible task, and the params of the trials."""
     # Goals of the two tasks: be near a wall (easy), and hold an object that does not exist.
     goals = [(xland.Goal.AGENT_NEAR, 2, 6), (xland.Goal.HOLD, 12, 11)]
     rulesets = [xland.Ruleset.of(goal, (), [(3, 1)]).packed() for goal in goals]
@@ -52,7 +52,7 @@ def agent() -> Learner:
 
 @jax.jit
 def collected(params):
-    """Return the runners before and after a rollout, and the rollout with its advantages."""
+    """Return the runners before and after a rollout, the rollout, PPO's targets and last values."""
 
     def one_seed(key):
         before = rl2.init(agent(), key, params)._replace(params=params)
@@ -149,7 +149,7 @@ def test_advantages_reach_over_episodes_to_the_end_of_the_trial(rollout):
 
 
 def test_a_trial_of_the_evaluation_has_the_returns_of_its_episodes():
-    """Evaluate two tasks: the first is easy and is solved, the second cannot be solved."""
+    """Evaluate two tasks: the first is easy and is solved; the second cannot be solved."""
     limit = 10 * LIMIT
     trials, params = tasks(limit, episodes=3)
     weights = jax.jit(agent().network.init)(KEY, jax.jit(PreviousStep(env=trials).reset)(KEY).obs)
@@ -171,7 +171,7 @@ def test_the_summary_covers_trials_and_their_episodes():
     assert said["per_seed"][1]["trials"]["p20"] == pytest.approx(np.quantile(sums[1], 0.2))
     assert said["by_episode"]["mean"] == [9.0, 10.0]
     assert said["rise"] == {"mean": 1.0, "error": 0.0}
-    # Under one of five tasks, the second episode now has a return that is higher by 2.
+    # Under one of the five tasks, raise the return of the second episode by 2.
     returns[:, 0, 1] += 2.0
     rise = rl2.summary(rl2.Trial(returns, returns > 9, np.full((2, 5), 7, np.int32)), LABELS)[
         "rise"
@@ -263,7 +263,7 @@ def test_settings_that_cannot_work_say_why(tmp_path, capsys, flags, words):
 
 
 def test_a_run_that_observed_the_task_is_not_evaluated(tmp_path):
-    """Older versions allowed observations that show the task; runs with them are not evaluated."""
+    """A run whose observations show the task, which older versions allowed, is not evaluated."""
     settings = dataclasses.asdict(rl2.Settings(task_set="trivial-21k"))
     run = runs.Run.create(tmp_path / "run", runs.Config(ID, {"obs": "dict"}, 0, 1, settings, "rl2"))
     with pytest.raises(runs.RunError, match="obs=dict shows the task"):

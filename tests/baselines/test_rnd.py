@@ -81,9 +81,9 @@ def test_no_gradient_enters_the_target():
 
 
 def test_the_bonus_is_in_deviations_of_its_discounted_returns(visits):
-    """Bonuses are divided by the standard deviation of their discounted returns.
+    """Bonuses are divided by the standard deviation of the discounted sums of bonuses.
 
-    These returns continue from one rollout to the next.
+    Each sum continues from one rollout to the next.
     """
     states, bonuses = visits
     total, returns = np.zeros(8), []
@@ -215,9 +215,10 @@ def test_an_update_with_it_keeps_types_and_learns_it_and_a_stop_changes_nothing(
 
 
 def test_the_divisor_of_equal_bonuses_is_not_the_height_of_a_ramp():
-    """The discounted sum of bonuses must continue from one rollout to the next.
+    """The discounted sums of bonuses must continue from one rollout to the next.
 
-    If it began at 0 in each rollout, equal bonuses would always be divided by the same deviation.
+    If the sums began at 0 in every rollout, they would rise in the same way in each of them. The
+    standard deviation of equal bonuses would then never fall.
     """
 
     @jax.jit
@@ -238,9 +239,9 @@ def test_the_divisor_of_equal_bonuses_is_not_the_height_of_a_ramp():
 
 
 def test_weights_and_bonus_are_drawn_with_keys_of_their_own(monkeypatch):
-    """The network and the bonus are initialised with different keys.
+    """The network and the exploration bonus are initialised with different random keys.
 
-    In this test, `init` returns its key, so that the keys can be compared.
+    In this test, `init` returns its key in place of weights, so that the keys can be compared.
     """
     for kind in (policies.ActorCritic, RND):
         monkeypatch.setattr(

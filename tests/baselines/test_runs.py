@@ -34,7 +34,7 @@ def run(tmp_path) -> Run:
 
 
 def changed(update: int) -> dict:
-    """Return the pytrees of a checkpoint; their weights identify the update."""
+    """Return the pytrees of a checkpoint, with weights that depend on the number of the update."""
     return TREES | {"weights": {"a": TREES["weights"]["a"] + update}}
 
 
@@ -123,7 +123,7 @@ def test_a_truncated_checkpoint_is_passed_over(run, capsys, name):
         manifest.write_text(manifest.read_text()[:100])
     assert restored_update(run) == 1
     assert "00000002 is damaged" in capsys.readouterr().err
-    # Training repeats this update, and its checkpoint replaces the damaged one.
+    # Training repeats update 2, whose new checkpoint replaces the damaged one.
     run.save(2, changed(2))
     assert restored_update(run) == 2
 
@@ -233,7 +233,8 @@ def test_the_log_is_rewound_to_the_checkpoint(run):
         # An incomplete line, as after a power failure.
         file.write('{"update": 4, "ste')
     assert [row["update"] for row in run.records()] == [1, 2, 3]
-    run.write_json("eval.json", {})  # outdated once training continues
+    # write an evaluation, which is outdated once training continues
+    run.write_json("eval.json", {})
     run.rewind(2)
     assert not (run.path / "eval.json").exists()
     run.log([{"update": 3, "steps": 24}])
@@ -267,9 +268,9 @@ def test_the_curve_is_a_picture(tmp_path):
 
 
 def test_arrays_without_elements_are_kept(tmp_path):
-    """Orbax rejects arrays without elements.
+    """Orbax rejects arrays of size 0, so only the manifest of a checkpoint contains them.
 
-    The light in Craft's state is such an array if no pixels are observed.
+    Craft's state has such an array, the light, if the agent does not observe pixels.
     """
     state = {
         "light": np.zeros((4, 0), np.uint8),

@@ -25,7 +25,7 @@ def agent():
 
 @pytest.fixture(scope="module")
 def runners(agent):
-    """Return runners at the start, after an update of the warm-up, and after one that learns."""
+    """Return runners: at the start, after a warm-up update, and after an update that learns."""
     first = loop.start(agent, jax.random.key(0)[None])
     before = jax.tree.map(jnp.copy, first)
     full, _ = loop.run_chunk(agent, first)
@@ -87,7 +87,7 @@ def test_targets_and_losses_equal_the_papers(agent, runners):
 
 def test_the_temperature_rises_below_the_target_entropy(agent):
     gradient = jax.jit(jax.grad(lambda log, entropy: sac.temperature_loss(agent, log, entropy)[0]))
-    # The entropy -3 is below the target, -2 for two action components.
+    # The target entropy is -2, for two action components. The entropy -3 is below the target.
     assert gradient(jnp.float32(0.5), jnp.float32(-3.0)) == -1.0
     assert gradient(jnp.float32(0.5), jnp.float32(-1.5)) == 0.5
 

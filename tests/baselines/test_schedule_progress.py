@@ -1,4 +1,4 @@
-"""Tests of a run's progress (0 to 1), which sets all schedules, when `total_steps` changes."""
+"""Tests of a run's progress (0 to 1) when `total_steps` changes; all schedules depend on it."""
 
 import dataclasses
 from fractions import Fraction
@@ -14,19 +14,19 @@ from jaxenvs.baselines.storage.checkpoints import RunError
 
 
 def planned(updates, plans=()):
-    """Return settings of a run with this many updates."""
+    """Return settings of a run of this many updates, with one step per update."""
     total = {"num_envs": 1, "rollout_steps": 1, "total_steps": updates}
     return settings.Common(**total, plans=plans)
 
 
 def plans_of(run, update, updates):
-    """Return the plans of a run that is resumed after `update`, with a total of `updates`."""
+    """Resume a run after `update`, for `updates` updates in total; return its new `plans`."""
     asked = dataclasses.replace(run, total_steps=updates)
     return schedules.resumed(asked, run, update, restart=False).plans
 
 
 def test_a_run_may_be_resumed_often():
-    """Resume with more and fewer updates, twice after one update, and after losing a checkpoint."""
+    """Resume a run with more and with fewer updates, and after its last checkpoint is lost."""
     first, second = planned(100), planned(200, ((60, 100),))
     assert plans_of(first, 60, 200) == second.plans
     assert plans_of(second, 60, 100) == (), "nothing was done by the other plan"

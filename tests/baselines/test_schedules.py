@@ -38,9 +38,9 @@ def rate(settings, update):
 
 
 def importance(settings, update):
-    """Return the exponent of the importance weights after this many updates of DQN.
+    """Return the exponent of the importance weights that DQN uses after this many updates.
 
-    The gradient step is replaced by a function that returns the exponent as its loss.
+    A stand-in for the gradient step returns the exponent as its loss.
     """
     nothing = dict.fromkeys(rollouts.Runner._fields, ())
     runner = rollouts.Runner(**{**nothing, "weights": jnp.zeros(1)})
@@ -56,7 +56,7 @@ def importance(settings, update):
 
 
 def told(settings, update):
-    """Return the fraction of environments whose policy is given the task, in RL^2."""
+    """Return the fraction of environments in which RL² gives the task to the policy."""
     count = jnp.int32(update * settings.gradient_steps)
     chain = minibatches.optimiser(settings)
     envs, patch = 1000, pytest.MonkeyPatch()
@@ -77,7 +77,7 @@ def told(settings, update):
 def step_of(chain, count):
     """Return the learning rate of an Adam optimiser after `count` steps.
 
-    The rate is how far the optimiser moves a weight, compared with a learning rate of 1.
+    The learning rate is the change of a weight, divided by the change at learning rate 1.
     """
     weight, one = jnp.float32(0.0), jnp.float32(1.0)
 
@@ -117,9 +117,9 @@ PLANNED, MORE = 100, 200  # number of updates as first planned, and after resumi
 
 
 def saved(tmp_path, algorithm, id, done, **given):
-    """Return a run and its settings.
+    """Create a run of `PLANNED` updates; return the run and its settings.
 
-    The checkpoint after update `done` is an empty folder.
+    If `done` is above 0, an empty folder stands for the checkpoint of update `done`.
     """
     kind = ALGORITHMS[algorithm].load().Settings
     steps = kind(total_steps=1, **given).steps_per_update
@@ -132,7 +132,7 @@ def saved(tmp_path, algorithm, id, done, **given):
 
 
 def resumed(run, updates, *flags):
-    """Return the settings of a run that is resumed with this many updates."""
+    """Return the settings of a run that is resumed and continues to this number of updates."""
     known = run.config
     kind = ALGORITHMS[known.algorithm].load().Settings
     total = updates * kind(**known.settings).steps_per_update
@@ -141,7 +141,7 @@ def resumed(run, updates, *flags):
 
 
 def kept(run, settings):
-    """Return the run with these settings in its configuration, as a resumed run writes it."""
+    """Write the settings to the run's configuration, as resuming does; return the reopened run."""
     config = dataclasses.replace(run.config, settings=dataclasses.asdict(settings))
     runs.Run(run.path, config).write_config()
     return runs.Run.open(run.path)
@@ -177,7 +177,7 @@ def test_a_schedule_of_a_finished_run_keeps_its_last_value(tmp_path, name):
 
 
 def test_a_run_with_the_same_total_has_the_same_settings(tmp_path):
-    """Equal settings give the same compiled program, of which they are static inputs."""
+    """Resuming with the same total gives equal settings, so JAX needs no new compilation."""
     run, before = saved(tmp_path, "dqn", EMPTY, 60, **REPLAY)
     assert resumed(run, PLANNED) == before
     run = kept(run, resumed(run, MORE))
@@ -196,13 +196,13 @@ def test_a_run_with_the_same_total_has_the_same_settings(tmp_path):
     ],
 )
 def test_a_learning_rate_that_has_fallen_begins_anew_if_asked(tmp_path, name):
-    """A run whose learning rate fell to 0 takes more steps only with a new --learning-rate."""
+    """A run whose learning rate has fallen to 0 can continue only with a new --learning-rate."""
     algorithm, id, given, value = SCHEDULES[name]
     run, before = saved(tmp_path, algorithm, id, PLANNED, **given)
     with pytest.raises(runs.RunError, match=r"learning rate has fallen to 0.* --learning-rate"):
         resumed(run, MORE)
     assert resumed(run, PLANNED) == before, "it may be evaluated again"
-    # Restart with the old initial learning rate, or with another one.
+    # Restart with the initial learning rate of the run, or with the new learning rate 1e-5.
     for first in (before.learning_rate, 1e-5):
         after = resumed(run, MORE, "--learning-rate", str(first))
         seen = [float(value(after, update)) for update in (PLANNED, 150, MORE)]
@@ -234,7 +234,7 @@ def test_the_heuristic_is_not_interrupted_by_a_second_model(tmp_path):
     """A learned world trains its model first, then the heuristic.
 
     A run that has begun to train the heuristic never trains the model again, even if it is resumed
-    with more steps.
+    with a larger total of steps.
     """
     algorithm, id, given, _ = SCHEDULES["rate of a heuristic"]
     run, before = saved(tmp_path, algorithm, id, 60, **given)
@@ -265,7 +265,7 @@ def test_layers_are_not_reset_again_late_in_a_run(tmp_path):
     ],
 )
 def test_the_learning_rate_counts_the_updates_of_the_warm_up(algorithm, env, given):
-    """The learning rate follows the run's progress, warm-up included, and ends at 0."""
+    """The learning rate is computed from all updates of a run, including those of the warm-up."""
     agent = learner(env, algorithm, **given)
     runners = loop.start(agent, jax.random.key(0)[None])
     for update in range(1, 6):
@@ -307,9 +307,9 @@ def test_steps_are_counted_beyond_int32():
 @pytest.mark.usefixtures("as_a_user")
 @pytest.mark.parametrize("update", [1, 16_383, 16_384, 65_536, 2**30])
 def test_learning_begins_after_the_warm_up_and_never_ends(update):
-    """Learning must begin after the warm-up even if updates x steps overflows int32.
+    """Learning begins after the warm-up, and continues when the number of steps exceeds int32.
 
-    This product reaches 2**31 after 16,384 updates.
+    The number of steps reaches 2**31 after 16,384 updates.
     """
     large = {"num_envs": 8192, "rollout_steps": 16, "total_steps": 2**33, "warm_up": 2 * 8192 * 16}
     seen = float(importance(dqn.Settings(**large), update))

@@ -110,7 +110,7 @@ def test_training_reproduces_the_outputs_of_acting_and_resets_at_ends():
 
 
 def test_values_of_actions_are_read_as_a_policy_is():
-    """A value network with the weights of a policy returns the policy's logits as values."""
+    """With the weights of a policy, a value network returns the policy's logits as its values."""
     given = {"hidden": (8, 8), "embed": 3, "memory": 4, "neighbours": 2}
     network = registry.network(ALGORITHMS["pqn-rnn"], CRAFT, given)
     weights, obs, (_, logits, _) = acted()
@@ -133,7 +133,7 @@ def test_values_of_actions_are_read_as_a_policy_is():
 
 @pytest.mark.parametrize("algorithm", ["ppo-rnn", pytest.param("pqn-rnn", marks=pytest.mark.full)])
 def test_results_are_not_rounded_to_bfloat16(algorithm):
-    """Only layers before the heads compute in bfloat16, so most values are not bfloat16 numbers."""
+    """Only the layers before the heads use bfloat16, so most outputs are not bfloat16 numbers."""
     given = {"hidden": (8,), "embed": 4, "memory": 4, "neighbours": 2, "bfloat16": True}
     network, obs = registry.network(ALGORITHMS[algorithm], CRAFT, given), jnp.asarray(acted()[1])
 
@@ -151,7 +151,7 @@ def test_results_are_not_rounded_to_bfloat16(algorithm):
 def test_training_of_the_transformer_reproduces_the_outputs_of_acting():
     """Training computes the same outputs as acting, although an episode ends within the sequence.
 
-    The transformer must attend only to steps of the same episode.
+    The transformer must attend only to steps of the current episode.
     """
     given = {"memory": 3, "width": 8, "num_heads": 2, "depth": 1, "neighbours": 2, "embed": 4}
     given |= {"hidden": (8, 8), "activation": "relu"}

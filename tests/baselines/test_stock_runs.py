@@ -28,7 +28,7 @@ def total(updates):
 
 @pytest.fixture
 def accelerator(monkeypatch):
-    """Return a function that sets whether the machine seems to have an accelerator."""
+    """Return a function `there(b)`, after which JAX seems to have an accelerator if `b` is True."""
 
     def there(is_there):
         monkeypatch.setattr(ACCELERATOR, lambda: is_there)
@@ -56,10 +56,10 @@ def interrupted(out, copy):
 @pytest.mark.full
 @pytest.mark.parametrize("began_with", ["stock", None])
 def test_a_run_goes_on_with_the_source_it_began_with(accelerator, tmp_path, began_with):
-    """A run keeps its reset source when it is resumed on a machine with another default.
+    """A resumed run keeps its reset source on a machine whose default is another one.
 
-    `began_with` is the source recorded at the beginning: `stock` on an accelerator, None on a CPU.
-    The run is resumed on a machine of the other kind.
+    `began_with` is the source recorded first: `stock` on an accelerator, None on a CPU. A run begun
+    on an accelerator is resumed on a CPU, and the reverse.
     """
     out = tmp_path / "run"
     accelerator(began_with == "stock")
@@ -76,10 +76,10 @@ def test_a_run_goes_on_with_the_source_it_began_with(accelerator, tmp_path, bega
 
 @pytest.mark.full
 def test_devices_have_separate_stocks(tmp_path):
-    """Each of eight devices has its own stock.
+    """Each of eight devices has a stock (levels generated ahead) of its own.
 
-    A run on eight devices resumes bit by bit. On one device it resumes with an empty stock of
-    another size.
+    Resumed on eight devices, the run equals an uninterrupted one bit by bit. Resumed on one device,
+    it begins with an empty stock of another size.
     """
     out = tmp_path / "run"
     flags = [*FLAGS, "--num-envs", "16", "--seeds", "1", "--total-steps", "2048"]

@@ -27,15 +27,15 @@ def buffer(reward, terminated=(), is_step=None, written=None):
 def test_returns_end_with_the_task_and_continue_over_time_limits():
     found = supports.paid(buffer([1, 2, 4, 0], terminated=[2, 3]), 0, 0.5, INFINITE)
     assert found.least == 1 and found.reward == (0, 40)
-    # The upper bound of the returns is 8, the return of a reward of 4 in every step. It is lower
-    # than ten times the largest return in the buffer, 4.
+    # The upper bound of returns is 8, the return if every step has the largest reward, 4. The other
+    # bound, ten times the largest return in the buffer (4), is higher.
     assert found.returns == (0, 8)
     found = supports.paid(buffer([-1] * 50, is_step=[*[1] * 20, 0, *[1] * 29]), 0, 0.9, (-1, 0))
     assert found.reward == (-1, 0) and found.returns[0] == pytest.approx(-10, rel=1e-4)
 
 
 def test_the_ring_is_read_from_its_oldest_step():
-    """The ring is read from the oldest step, in slot 1, to the newest, terminal one in slot 0."""
+    """The ring must be read from the oldest step, in slot 1, to the newest, in slot 0."""
     around = supports.paid(buffer([5, 0, 1, 0], terminated=[0], written=5), 0, 0.1, INFINITE)
     plain = supports.paid(buffer([0, 1, 0, 5], terminated=[3]), 0, 0.1, INFINITE)
     assert around == plain
@@ -49,8 +49,8 @@ def test_only_the_bound_that_is_passed_changes():
     paid = supports.Paid((-1, 0), (-99.99999, 0), 1.0)
     found = c51.wider(c51.Settings(), paid)
     assert supports.as_flags(found) == "--v-min -100"
-    # Rewards and returns fit into the support, so the network's predictions must be too large. It
-    # is not known how large, so the support is doubled.
+    # All rewards and returns fit into the support, so the warning must come from too large
+    # predictions. Their true range is unknown, so the recommended support is twice as wide.
     inside = supports.Paid((0, 1), (0, 1), 1.0)
     assert supports.as_flags(c51.wider(c51.Settings(), inside)) == "--v-min -20 --v-max 20"
 
@@ -64,7 +64,8 @@ def test_only_the_bound_that_is_passed_changes():
         (10_240, 4.0, "--spacing 1.3 --atoms 90"),
         # the smallest reward, 0.1, is 0.05 after the transform h, and limits the spacing
         (100, 0.1, "--atoms 190"),
-        # the rewards fit into the support, so predictions must be too large: double the spacing
+        # the rewards fit into the support, so the warning comes from too large predictions: double
+        # the spacing
         (1, 1.0, "--spacing 0.1"),
     ],
 )

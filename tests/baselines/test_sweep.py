@@ -24,7 +24,7 @@ SMALL = [*tiny.FLAGS, "--rollout-steps", "16", "--minibatches", "2", "--seeds", 
 
 @pytest.mark.full
 def test_every_agent_learns_as_alone(tmp_path, capsys):
-    """Each agent of a sweep gets the weights of a single run with the same settings.
+    """In a sweep, each agent gets the same weights as in a run of its own with these settings.
 
     The printed table names the best agent.
     """
@@ -103,16 +103,17 @@ def test_a_sweep_goes_on(tmp_path):
     ],
 )
 def test_whatever_can_be_swept_may_be_an_array(algorithm):
-    """Every setting that can be swept may be an array with one value per agent.
+    """Each setting that can be swept may be an array, with one value per agent.
 
-    Agent i + 1 has half the usual value of setting i, which must change its weights, with the
-    exceptions listed below.
+    Agent 0 has the usual values. Agent i + 1 has half the usual value of setting i, which must
+    change its weights, except for the settings listed below.
     """
     changed = {"optimiser": "adamw", "weight_decay": 0.1, "max_grad_norm": 0.01}
     if algorithm.startswith("ppo"):  # values so extreme that clipping has an effect
         changed |= {"clip": 0.001, "entropy": 1.0}
     by_replay = algorithm in REAL
-    # learn at once and fast, so that target networks soon differ from the trained networks
+    # learn from the first update on, with a high rate, so that target networks soon differ from the
+    # trained networks
     changed |= {"warm_up": 8, "learning_rate": 0.01} if by_replay else {}
     if by_replay and algorithm != "crossq":  # CrossQ has no target networks
         changed |= {"target_rate": 0.5}

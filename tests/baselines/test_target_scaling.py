@@ -15,12 +15,12 @@ TARGETS = np.float32([[1.0, 2.0], [4.0, 9.0]])
 
 
 def batch(targets):
-    """Return a batch with these value targets, whose predicted values equal the targets."""
+    """Return a batch whose value targets are `targets`, with predicted values equal to them."""
     return Rollout(value=jnp.asarray(targets)), jnp.zeros_like(targets), jnp.asarray(targets)
 
 
 def scales(*sums):
-    """Return weights that contain only the running statistics of targets."""
+    """Return weights that contain only running statistics of targets: `sums`, or zeros."""
     targets = jnp.float32(sums) if sums else jnp.zeros(3, jnp.float32)
     return {value_scales.SCALES: value_scales.Scales(targets)}
 
@@ -41,7 +41,7 @@ def test_moments_are_a_moving_mean_corrected_for_its_start():
     np.testing.assert_allclose(rollout.value, expected, rtol=1e-5)
     np.testing.assert_allclose(value_scales.in_rewards(runner.weights, target), TARGETS, rtol=1e-5)
     runner, (_, _, target) = target_scaling.scale_targets(agent, runner, batch(TARGETS * 10))
-    # Weights of the first and the second update in the running mean.
+    # Relative weights of the first and the second update in the running mean.
     shares = np.float32([0.75, 1.0]) / 1.75
     mean = shares @ [TARGETS.mean(), 10 * TARGETS.mean()]
     square = shares @ [np.square(TARGETS).mean(), np.square(10 * TARGETS).mean()]
@@ -67,9 +67,9 @@ def test_without_it_nothing_changes():
 
 
 def test_rollouts_keep_values_in_rewards():
-    """A network output of 0 stands for the mean of the targets.
+    """Rollouts store values, truncation values included, in units of the reward.
 
-    Rollouts store values, including those of truncated episodes, in units of the reward.
+    The network outputs 0 here, so every stored value is the running mean of the targets, 2.
     """
     agent = learner(Countdown(), target_scaling=0.5, rollout_steps=7)
     keys = jax.random.split(jax.random.key(0), 2)
@@ -85,7 +85,7 @@ def test_rollouts_keep_values_in_rewards():
 
 
 def test_a_value_is_converted_from_both_scales():
-    # Standard deviation of scaled rewards: 5.
+    # The running standard deviation of rewards is 5.
     rewards = Moments(jnp.float32(9), jnp.float32([7]), jnp.float32([25]))
     # Target mean 2, deviation 2.
     scales = value_scales.Scales(jnp.float32([0.5, 1.0, 4.0]), rewards)

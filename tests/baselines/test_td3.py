@@ -25,7 +25,7 @@ def agent():
 
 @pytest.fixture(scope="module")
 def runner(agent):
-    """Return the runner after an update of the warm-up and an update that learns."""
+    """Return the runner after two updates: one in the warm-up, and one with gradient steps."""
     made = loop.start(agent, jax.random.key(0)[None])
     for _ in range(2):
         made, _ = loop.run_chunk(agent, made)
@@ -51,7 +51,7 @@ def test_targets_are_the_least_critic_near_the_target_actors_action(agent, runne
         return outputs, action, near, values, td3.td_target(agent, learned, batch, chance)
 
     outputs, action, near, values, found = map(np.asarray, parts(learned, batch))
-    # Raw standard deviations that give the smallest standard deviation.
+    # All standard deviations must be the smallest possible, which the raw output -20 gives.
     np.testing.assert_array_equal(outputs[:, 2:], -20)
     stretched = LOW + (HIGH - LOW) * (np.tanh(outputs[:, :2]) + 1) / 2
     np.testing.assert_allclose(action, stretched, rtol=1e-5, atol=1e-6)

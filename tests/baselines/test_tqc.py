@@ -14,7 +14,7 @@ pytestmark = pytest.mark.full
 
 
 def every(goal):
-    """Return target quantiles with equal weights."""
+    """Return a `tqc.Target` of the quantiles `goal`, all with weight 1."""
     return tqc.Target(jnp.asarray(goal), jnp.ones_like(goal))
 
 
@@ -39,7 +39,8 @@ def test_dropped_quantiles_may_be_infinite():
     said = np.array([[[1.0, np.inf]], [[0.0, np.inf]]], np.float32)
     goal = jax.jit(tqc.truncate, static_argnums=1)(said, 1)
     found = jax.jit(tqc.quantile_errors)(jnp.zeros((1, 1)), goal)
-    assert found[0] == pytest.approx(0.125)  # the mean of the losses 0.25 and 0
+    # mean of two losses: 0.25 for the target 1, 0 for the target 0
+    assert found[0] == pytest.approx(0.125)
 
 
 def test_the_loss_is_quantile_regression():

@@ -51,7 +51,7 @@ def looked_at(tmp_path_factory):
     real = progress.ProgressLine.show
 
     def show(line, note=""):
-        """Check that records are in the log before they are shown: a killed run then loses none."""
+        """Check that the log has all records shown, so that a killed run loses none."""
         assert len(runs.Run.open(out).records()) == line._done
         real(line, note)
 
@@ -119,7 +119,7 @@ def test_evaluations_are_rows_and_the_best_policy_is_kept(looked_at, tmp_path):
     saved = newest(out)
     np.testing.assert_array_equal(saved["best.return"], returns.max(axis=0))
     np.testing.assert_array_equal(saved["best.update"], 1 + returns.argmax(axis=0))
-    # Evaluating the loaded policy again, on the same levels, gives the recorded return.
+    # The return of each loaded best policy, on the same levels, must equal the recorded return.
     run = runs.Run.open(out)
     policies = [runs.load_policy(out, seed, best=True) for seed in (0, 1)]
     weights = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(p.weights for p in policies))
@@ -159,13 +159,16 @@ def test_films_show_an_episode(looked_at):
     assert [film.name for film in films] == ["00000002.gif", "00000004.gif"]
     for film in films:
         with Image.open(film) as picture:
-            # At most 100 steps, the time limit, and the first frame.
+            # A video has the first frame and a frame per step; the time limit is 100 steps.
             assert 2 <= picture.n_frames <= 101
 
 
 @pytest.mark.full
 def test_a_killed_run_goes_on_with_its_looks(looked_at, tmp_path):
-    """Resume a run that was killed after update 4 was logged; its checkpoint is of update 2."""
+    """Kill a run after update 4 is logged, and resume it from its checkpoint of update 2.
+
+    The resumed run must repeat the evaluations and videos of the whole run.
+    """
     again = tmp_path / "again"
     shutil.copytree(looked_at[0], again)
     shutil.rmtree(again / "checkpoints" / "00000004")
@@ -200,7 +203,7 @@ def test_a_callback_ends_a_run(tmp_path):
     flags = [ID, *FLAGS, *total(4), "--out", str(out)]
     assert main(flags, callback=lambda row: row["update"] == 2) == 0
     rows = runs.Run.open(out).records()
-    # Update 3 was already running when the callback ended the run.
+    # The callback ended the run after update 2, while update 3 was already running.
     assert [row["update"] for row in rows] == [1, 2, 3]
     assert checkpoints.newest(out / "checkpoints") == 3 and (out / "eval.json").is_file()
 
@@ -229,7 +232,7 @@ def test_a_sink_that_fails_ends_nothing(tmp_path, capsys):
 
 
 def test_tensorboard_has_each_row_at_once_and_goes_on_after_a_failure(tmp_path):
-    """A record is in the file when `log` returns; an earlier partial record does not matter."""
+    """When `log` returns, its record is in the file, even after an earlier write has failed."""
     needs("tensorboardX")
     run, sink = saved_run(tmp_path), sinks.TensorBoard()
     sink.start(run, [])
@@ -337,7 +340,7 @@ def test_each_seed_keeps_its_own_best(tmp_path):
     np.testing.assert_array_equal(best["update"], [2, 4])
     np.testing.assert_array_equal(best["weights"]["a"], [[2] * 3, [4] * 3])
     look.finish(row := {})
-    assert row == {}  # no further evaluation is pending, so the row gets no entries
+    assert row == {}  # no evaluation is pending, so `finish` adds nothing to the row
 
 
 def test_what_cannot_be_shown_is_refused():

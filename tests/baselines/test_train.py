@@ -261,7 +261,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
 
 
 def record_calls(monkeypatch, owner, name: str, events: list[str], word: str) -> None:
-    """Replace a function by one that also appends `word` to `events` at each call."""
+    """Replace the function `owner.name` by one that appends `word` to `events`, then calls it."""
     real = getattr(owner, name)
 
     def noted(*arguments):
@@ -287,9 +287,9 @@ def test_the_next_chunk_is_dispatched_before_metrics_are_read(finished, tmp_path
 
 
 def test_training_goes_on_while_a_checkpoint_is_written(tmp_path, monkeypatch):
-    """Updates continue while a checkpoint is written in a thread.
+    """Updates continue while a thread writes a checkpoint.
 
-    No checkpoint begins before the previous one has been written.
+    A checkpoint begins only after the previous one has been written.
     """
     dispatched, written = threading.Event(), []
 
@@ -436,8 +436,8 @@ def _works(id: str, name: str | None = None) -> None:
         (["Grid-DoorKey-5x5-v0"], {}),
         (["Grid-GoToDoor-5x5-v0"], {"obs": "dict"}),
         (["MiniGrid-LockedRoom-v0"], {"obs": "dict"}),
-        # `image` stays the default: there is only one box, so the agent does not need its name in
-        # the mission
+        # the observation stays `image`: with only one box in the room, the agent does not need the
+        # mission
         (["Grid-UnlockPickup-v0"], {}),
         (["BabyAI-OpenDoor-v0"], {"obs": "dict"}),
         (["BabyAI-OpenDoor-v0", "--set", "view_size=5"], {"obs": "dict", "view_size": 5}),
@@ -464,7 +464,7 @@ def test_fields_given_twice_and_apart_are_all_taken():
 
 
 def test_a_run_that_names_no_observation_goes_on_with_the_image(tmp_path):
-    """If config.json has no `obs`, the run observes the image, the default in older versions."""
+    """If config.json has no `obs`, the run observes `image`, the default of older versions."""
     settings = dataclasses.asdict(Settings())
     config = runs.Config("Grid-GoToDoor-5x5-v0", fields={}, seed=0, seeds=1, settings=settings)
     run = runs.Run.create(tmp_path / "run", config)
@@ -474,7 +474,7 @@ def test_a_run_that_names_no_observation_goes_on_with_the_image(tmp_path):
 
 
 class Errand(Clock):
-    """Environment whose observation has a mission, without a field to choose another one."""
+    """Environment with a mission in its only observation; it has no field `obs`."""
 
     @property
     def observation_space(self):

@@ -27,7 +27,7 @@ ROWS = 24
 
 
 def weights_of(agent, seed=0):
-    """Return weights with which values differ between observations and between actions."""
+    """Return weights with which values differ by observation and by action."""
     weights = jax.jit(agent.network.init)(jax.random.key(seed), jnp.ones(1))
     return jax.tree.map(
         lambda leaf: leaf + 0.3 * jnp.cos(jnp.arange(leaf.size)).reshape(leaf.shape), weights
@@ -35,7 +35,7 @@ def weights_of(agent, seed=0):
 
 
 def masked_batch():
-    """Return a batch of random items; in some of them one of the two actions is illegal."""
+    """Return a batch of random items; in some items, one of the two actions is illegal."""
     draw = np.random.default_rng(3)
     masks = np.array([[True, True], [True, False], [False, True]])[draw.integers(0, 3, (2, ROWS))]
     batch = some_batch(ROWS)
@@ -136,7 +136,7 @@ def test_c51_loss_is_cross_entropy_and_its_error_the_divergence():
 
 
 def some_quantiles(targets, is_shared):
-    """Return random quantile values, their fractions, targets, and weights of the targets."""
+    """Return quantile values and their fractions, and targets and their weights, all random."""
     draw = np.random.default_rng(2)
     share = draw.dirichlet(np.ones(targets), 6) * targets
     value, worth = draw.normal(size=(6, 4)), draw.normal(size=(6, targets)) * 2
@@ -206,9 +206,9 @@ def test_qr_dqn_quantiles_are_at_midpoints_and_shift_with_the_reward():
 
 
 def test_iqn_multiplies_features_with_the_cosine_embedding():
-    """Compare IQN with NumPy.
+    """Compare IQN with NumPy, for given fractions and for the default fractions.
 
-    By default, IQN uses the midpoints of 32 equal parts of [0, 1] as fractions.
+    The default fractions are the midpoints of 32 equal parts of [0, 1].
     """
     agent = learner(Endless(), "iqn", dueling=False)
     weights, obs = weights_of(agent), np.array([[0.3], [-1.2]], np.float32)
@@ -254,7 +254,7 @@ def test_iqn_draws_separate_fractions_for_each_step():
 
 @pytest.mark.parametrize("algorithm", ["dqn", pytest.param("qr-dqn", marks=pytest.mark.full)])
 def test_munchausen_targets_equal_the_papers(algorithm):
-    """Compare with the paper: values are averaged over the target network's softmax policy."""
+    """Compare with the paper, in which the target network's softmax policy averages the values."""
     agent = learner(Endless(), algorithm, munchausen=0.9, temperature=0.2)
     weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
     target = jax.tree.map(lambda leaf: 3.0 * leaf, target)
@@ -319,7 +319,7 @@ def test_every_observation_has_separate_noise_and_a_trained_policy_none():
 
 
 def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
-    """A reset happens after 8 gradient steps, which are two updates; the step count is kept."""
+    """Layers are reset after 8 gradient steps (two updates); the optimiser's step count stays 8."""
     given = {"reset_every": 8, "reset_keep": 0.75, "hidden": (8, 8), "total_steps": 32 * 10}
     agent = learner(Endless(), "dqn", **given)
     runners = loop.start(agent, KEY[None])
@@ -333,7 +333,7 @@ def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
         )
         return back(moved._replace(optimiser=optimiser), jnp.full(1, updates, jnp.int32))
 
-    # No reset between two multiples of 8, nor near the end of the run.
+    # No reset follows a count that is not a multiple of 8, nor an update near the end of the run.
     for count, updates in ((4, 1), (12, 3), (8, 7)):
         same = after(count, updates)
         for a, b in zip(*map(jax.tree.leaves, (same.weights, moved.weights)), strict=True):
@@ -385,7 +385,7 @@ EVERYTHING = {"noisy": True, "munchausen": 0.9, "priority": 0.6, "epsilon_power"
     ],
 )
 def test_all_settings_together_in_the_smallest_replay_buffer(algorithm, more):
-    """Use one environment that is truncated every five steps, bfloat16, and large batches."""
+    """Use the smallest buffer: one environment, with episodes of five steps, and bfloat16."""
     small = {"num_envs": 1, "rollout_steps": 3, "capacity": 5, "warm_up": 3, "n_step": 3}
     small |= {"gradient_steps": 2, "reset_every": 4, "batch_size": 40, "total_steps": 30}
     agent = learner(Gate(), algorithm, bfloat16=True, **(small | more))

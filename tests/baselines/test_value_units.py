@@ -1,6 +1,6 @@
-"""Tests that policies return values in units of the environment's reward, as discounted returns.
+"""Tests that a policy's values are discounted returns, in units of the environment's reward.
 
-The true value of every state is known, because every step has the reward `PAY`. Time limits
+Every step has the reward `PAY`, so the true value of every state is PAY / (1 - gamma). Time limits
 truncate episodes, but learners bootstrap from the final observation.
 """
 
@@ -137,9 +137,10 @@ def policy_settings(run):
 
 
 def as_older_versions_saved(run):
-    """Rewrite a checkpoint to the format of older versions.
+    """Convert a checkpoint to the format of older versions.
 
-    Older versions stored the scales outside the weights, and no scales for the best policy.
+    In this format, the scales of values are stored outside the weights, and the best policy has no
+    scales.
     """
     opened = runs.Run.open(run)
     path = checkpoints.saved(opened.checkpoints)[-1]
@@ -189,7 +190,7 @@ def test_every_learner_returns_it(tmp_path, algorithm):
 
 @pytest.mark.full
 def test_trials_may_be_scaled_too():
-    """Test target scaling in rl2 too, because its network has more methods than others."""
+    """Test target scaling in rl2 separately, because rl2's network has additional methods."""
     env = jaxenvs.make("XLand-R1-9x9-v0")
     asked = (
         ALGORITHMS["rl2"]

@@ -37,9 +37,10 @@ def ratios(seed: int) -> np.ndarray:
 
 
 def test_corrected_advantages_equal_a_plain_loop():
-    """Compare with V-trace's definition by loops.
+    """Compare with V-trace's definition, computed by loops.
 
-    v_s = V + sum of gamma^t (product of c) rho delta V, up to the next episode end.
+    v_s = V_s + the sum over t of gamma^(t-s) (product of the c_i) rho_t delta_t, up to the next
+    episode end.
     """
     gamma, gae_lambda = 0.9, 0.8
     rollout, last_value, ratio = (
@@ -70,7 +71,7 @@ def test_corrected_advantages_equal_a_plain_loop():
 
 
 def test_on_policy_v_trace_is_the_return():
-    """With ratios 1 and lambda 1, value targets are (bootstrapped) discounted returns."""
+    """If all ratios and lambda are 1, value targets are discounted, bootstrapped returns."""
     gamma, rollout = 0.9, rollout_of(STEPS, ENVS, 2)
     last_value = jnp.linspace(-1.0, 1.0, ENVS)
     ones = jnp.ones((STEPS, ENVS))
@@ -138,7 +139,7 @@ def test_on_policy_fragments_train_v_trace_as_ppo(collected):
 def test_stale_fragments_are_evaluated_with_the_current_weights(collected):
     """Log-probabilities and values of a stale fragment are computed with the current weights.
 
-    The actor's own log-probabilities are used only in the ratios that weight TD errors.
+    The log-probabilities that the actor stored are used only for the probability ratios.
     """
     ppo_, runner, rollout = collected
     stale = rollout._replace(
@@ -180,7 +181,10 @@ ORDERS = jnp.arange(32).reshape(2, 16)[:, ::-1]
 
 
 def test_advantages_are_centred_with_their_weights(stale):
-    """Compare with NumPy: subtract a weighted baseline, then divide by the root mean square."""
+    """Compare with NumPy: subtract a weighted baseline, then divide by the root mean square.
+
+    The weights are the probability ratios, clipped at 1.
+    """
     trace, runner, rollout = stale
     got, (seen, advantage) = first_gradients(trace, runner, rollout, ORDERS)
     ratio = np.exp(np.asarray(seen.log_prob) - np.asarray(rollout.log_prob).reshape(-1))
@@ -200,7 +204,7 @@ def test_advantages_are_centred_with_their_weights(stale):
 
 
 def test_equally_good_stale_actions_have_no_gradient(stale):
-    """If all actions are equally good, the baseline cancels the gradient."""
+    """If every action has the same advantage, the weighted baseline makes the gradient 0."""
     trace, runner, rollout = stale
     value = jax.vmap(functools.partial(predict, trace), (None, 0))(runner.weights, rollout.obs)[1]
     same = rollout._replace(
@@ -232,7 +236,7 @@ def learn(ppo_, runner, rollout, key):
 
 
 def test_a_fragment_learner_takes_ppos_steps(collected):
-    """A learner that receives a rollout gets the same weights as PPO, which collects it."""
+    """Given PPO's rollout, a learner of fragments makes the same weights as PPO itself."""
     ppo_, runner, rollout = collected
     small = runner._replace(world=(), obs=(), returns=(), lengths=())
     key = jax.random.split(jax.random.wrap_key_data(runner.key))[1]

@@ -26,7 +26,7 @@ def named(tree):
 
 
 def after_no_gradient(chain, weights):
-    """Return the weights, by name, after an optimiser's step with gradient 0."""
+    """Return the weights by name, after one optimiser step with a gradient of 0."""
     nothing = jax.tree.map(jnp.zeros_like, weights)
 
     @jax.jit
@@ -37,7 +37,7 @@ def after_no_gradient(chain, weights):
 
 
 def only_kernels_decay(chain, weights, decay):
-    """Check that exactly the kernels decay; return the last parts of the other weights' names."""
+    """Check that kernels decay and other weights do not; return the name endings of the others."""
     moved = after_no_gradient(chain, weights)
     kernels = {name for name in moved if name.split(".")[-1] == "kernel"}
     for name, leaf in moved.items():
@@ -110,10 +110,9 @@ def test_only_kernels_of_a_model_decay():
 
 @pytest.mark.parametrize("optimiser", ["adamw", "muon"])
 def test_a_temperature_at_its_target_stays(optimiser):
-    """A temperature without a gradient stays at 0.05: weight decay does not apply to it.
+    """The SAC temperature, 0.05, does not change if its gradient is 0: it has no weight decay.
 
-    Otherwise a decay of 0.1 would raise the temperature to 0.86 in 10,000 steps, because it would
-    pull the logarithm to 0.
+    A decay of 0.1 would pull its logarithm to 0, and raise it to 0.86 in 10,000 steps.
     """
     agent = tiny.learner(Push(), "sac", optimiser=optimiser, **DECAYING | {"learning_rate": 3e-3})
     chain = actor_critic.optimiser(agent, "temperature")

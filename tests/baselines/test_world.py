@@ -48,7 +48,7 @@ def tiles():
 
 @pytest.fixture(scope="module")
 def moved(tiles):
-    """Return random codes of boards, and the codes that the model predicts after each action."""
+    """Return random codes of five boards, and the codes that the model predicts for each action."""
     learner, runner = tiles
     codes = jax.random.bernoulli(KEY, 0.5, (5, 9, 3))
     after = jax.vmap(functools.partial(latent_states.successors, learner, runner.weights))
@@ -75,7 +75,7 @@ def test_a_code_depends_on_its_own_cell_and_has_logits_of_mean_0(tiles):
 
 
 def test_a_transition_mixes_other_cells_by_action(tiles, moved):
-    """Compare predicted codes with NumPy, for all actions at once and for single actions."""
+    """Compare predicted codes with NumPy, for a call with all actions and calls with one action."""
     learner, runner = tiles
     codes, after = moved
     p = jax.tree.map(np.asarray, runner.weights["model"]["params"])
@@ -120,7 +120,8 @@ def test_transitions_are_moves_of_the_puzzle():
     apply = jax.jit(jax.vmap(functools.partial(learner.env.apply, ())))
     np.testing.assert_array_equal(after, apply(jnp.asarray(before), seen.action).board)
     assert set(np.asarray(seen.action)) == set(range(6)) and len(seen.action) == 402
-    # The first four transitions are a walk, in which each begins where the last one ended.
+    # The first four transitions are one walk: each begins in the state where the previous one
+    # ended.
     np.testing.assert_array_equal(before[1:4], after[0:3])
     goal = np.asarray(learner.env.goal(()))
     np.testing.assert_array_equal(seen.solved, (after == goal).all(axis=1))
@@ -142,9 +143,10 @@ def test_walks_in_the_model_follow_it(tiles):
 
 
 def test_targets_are_one_plus_the_least_next_cost(tiles, moved):
-    """Compare with loops: a target is 1 if the action reaches the goal, and at most `furthest`.
+    """Compare the targets of Q-learning with targets computed by loops.
 
-    Actions in the goal itself have no target.
+    A target is 1 if the action reaches the goal, and at most `furthest`. Actions in the goal itself
+    have no target.
     """
     learner, runner = tiles
     codes, after = moved
@@ -223,7 +225,8 @@ def test_a_plan_never_steps_the_environment(tiles, monkeypatch, algorithm):
     plan = planner.of_world(learner, runner.weights)
     levels = jax.jit(jax.vmap(learner.env.sample_level))(jax.random.split(KEY, 2))
     seen = plan.levels(levels, KEY)
-    # Make the goal a code of ones, which no board has, so that the search expands all its nodes.
+    # Replace the goal by a code of ones. No board has this code, so the search expands all its
+    # nodes.
     seen = seen.replace(instance=jnp.ones_like(seen.instance))
 
     def asked(*_, **__):
@@ -244,7 +247,7 @@ def test_a_plan_never_steps_the_environment(tiles, monkeypatch, algorithm):
 
 
 def test_a_true_model_gives_true_plans_and_a_false_one_does_not():
-    """Search with the puzzle's rules in place of a model, then with wrong rules."""
+    """Search with the true rules in place of a learned model, then with wrong rules."""
     puzzle = SlidingTile(size=3, scramble=8)
 
     def given(neighbours):

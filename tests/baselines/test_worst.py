@@ -28,7 +28,7 @@ def policy(env, **settings):
 
 
 def test_only_solvable_levels_are_kept():
-    """A third of these mazes has no plan within nine steps; the 40 mazes returned have one."""
+    """Request 40 solvable mazes. A third of all mazes here cannot be solved in nine steps."""
     found, is_checked = worst.solvable_levels(GivenLevel(env=MAZE), 40)
     assert is_checked and found.grid.shape == (40, 6, 6)
     steps = jax.vmap(MAZE.optimal_steps)(jax.tree.map(jnp.asarray, found))
@@ -36,23 +36,23 @@ def test_only_solvable_levels_are_kept():
 
 
 def test_levels_of_other_environments_are_as_drawn():
-    """Countdown cannot tell which levels are solvable, so its levels are not selected."""
+    """Countdown cannot check whether a level is solvable, so all drawn levels are returned."""
     found, is_checked = worst.solvable_levels(GivenLevel(env=Levels()), 9)
     assert not is_checked and found.shape == (9,)
 
 
 @pytest.mark.full
 def test_a_maze_without_solvable_levels_is_an_error():
-    """With a limit of five steps, none of the 2,000 levels drawn can be solved."""
+    """With a limit of five steps, none of the first 2,000 drawn mazes can be solved."""
     env = jaxenvs.make("Grid-AMaze-13x13-v0", levels="mazes", max_steps_in_episode=5)
     with pytest.raises(ValueError, match="only 0 of 2000 levels of AMaze"):
         worst.solvable_levels(GivenLevel(env=env), 100)
 
 
 def test_success_is_that_of_each_level():
-    """In Countdown, episodes succeed in levels 4 to 6 only, whatever the policy does.
+    """Whatever the policy does, an episode of Countdown succeeds exactly in levels 4 to 6.
 
-    Because of the 5,000 attempts, episodes are played in several batches, whose results are joined.
+    5,000 attempts do not fit into one batch, so the results of several batches are joined.
     """
     rate = worst.player(policy(Levels()), 3, False)
     levels = np.array([1, 5, 8, 4, 3, 6, 7], np.int32)
@@ -62,9 +62,9 @@ def test_success_is_that_of_each_level():
 
 
 def test_the_worst_are_chosen_by_other_episodes(monkeypatch):
-    """The first success rates choose the worst levels, and the second rates evaluate them.
+    """The first rates choose the 10 and 1 percent of levels with least success.
 
-    The worst levels are 10 and 1 percent of all.
+    The second rates, from other episodes, give the success on these levels.
     """
     first, second = np.linspace(1, 0, 200), np.arange(200) / 1000
     rates = iter([first, second])
@@ -84,7 +84,7 @@ def test_an_environment_without_success_is_an_error():
 
 @pytest.mark.full
 def test_the_command_writes_the_worst_levels(tmp_path, capsys):
-    """Evaluate a run of PLR; the same command gives the same figures."""
+    """Evaluate a PLR run twice: both evaluations must give the same figures."""
     flags = "Grid-AMaze-13x13-v0 --algo plr --set size=6 walls=6 --param max_steps_in_episode=9 "
     flags += "--num-envs 4 --rollout-steps 9 --minibatches 2 --hidden 8 --memory 4 --buffer 8 "
     flags += "--total-steps 72 --eval-episodes 4"
