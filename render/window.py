@@ -1,4 +1,4 @@
-"""The pygame window: passes keys, clicks and the passing of time on to a session.
+"""The pygame window: sends keys, clicks and clock ticks to a session, and shows its pictures.
 
 The main thread handles events and shows pictures. A background thread creates the session, steps
 and draws, because each of these may compile; so the window opens at once and stays responsive.

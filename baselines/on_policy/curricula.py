@@ -290,7 +290,7 @@ def learn(
 def finished(
     runner: Runner, play: Play, found: dict[str, Array]
 ) -> tuple[Runner, dict[str, Array]]:
-    """Return the runner without `params` and `wins`, and all metrics of the update."""
+    """Return the runner with `params` and `wins` cleared, and all metrics of the update."""
     runner = runner._replace(params=None, wins=())
     return runner, {**rollouts.episode_sums(play.rollout), **found}
 

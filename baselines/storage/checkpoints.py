@@ -234,7 +234,10 @@ def _arrays(
 
 
 def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
-    """Raise `RunError` if the arrays exceed this machine's memory, as in a damaged manifest."""
+    """Raise `RunError` if the arrays need more memory than this machine has.
+
+    A damaged manifest can state such sizes.
+    """
     arrays = [leaf for leaves in wanted.values() for leaf in leaves.values()]
     needed = sum(math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in arrays)
     room = machine_memory()

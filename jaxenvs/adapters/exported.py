@@ -97,7 +97,7 @@ class ExportedBatch(common.Adapter):
         return results
 
     def advance(self, action: PyTree) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
-        """Advance every environment by its action, arrays with the dtypes of the action space.
+        """Advance every environment by its action. `action` has the dtypes of the action space.
 
         Returns observations, rewards, `terminated`, `truncated` and the info of the whole batch.
         Does not wait for the device.

@@ -1,4 +1,4 @@
-"""`to_torch_vec`: a batch of one environment whose results are PyTorch tensors on its device.
+"""`to_torch_vec`: many copies of an environment, whose results are PyTorch tensors on its device.
 
 Results are exchanged by DLPack, without copies. On a GPU, the host does not wait for them. The
 batch has the methods of Gymnasium's `VectorEnv`, with two deliberate differences. First, every

@@ -107,10 +107,10 @@ class Geometry(NamedTuple):
     rooms: np.ndarray
     # bool (edges,): whether the wall between the two neighbouring rooms of each edge is vertical.
     upright: np.ndarray
-    # int32 (edges,): row of the upper or left end of the wall between the two rooms of each edge.
+    # int32 (edges,): row of the upper or left end of the wall between the two rooms that each edge
+    # connects.
     row: np.ndarray
-    # int32 (edges,): column of the upper or left end of the wall between the two rooms of each
-    # edge.
+    # int32 (edges,): column of the upper or left end of the wall between an edge's two rooms.
     column: np.ndarray
     # int32 (rooms, 4): for each room and side, index of the edge between the room and its neighbour
     # on this side; -1 if there is no neighbour.

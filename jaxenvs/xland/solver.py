@@ -111,9 +111,9 @@ def _beside(level: Level) -> frozenset[int]:
 
 
 def _walled(level: Level) -> dict[int, frozenset[int]]:
-    """Return a dict from goal tile bytes to the sides on which all tiles of that byte have a wall.
+    """Return the sides on which every goal tile with the same byte has a wall.
 
-    Sides are 0 up, 1 right, 2 down and 3 left.
+    The result is a dict from the byte to a set of sides: 0 up, 1 right, 2 down and 3 left.
     """
     grid, found = np.asarray(level.grid), {}
     for row, column in np.argwhere(grid & 15 == Kind.GOAL).tolist():

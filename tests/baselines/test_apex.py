@@ -1,6 +1,7 @@
-"""Tests of Ape-X in one process: n-step items, prioritised sampling from shards, updates.
+"""Tests of Ape-X: n-step items, prioritised sampling from shards, updates.
 
-A shard is one of several replay buffers, which run in separate Ray processes.
+A shard is one of several replay buffers. In training, each shard runs in its own Ray process; here,
+all run in one process.
 """
 
 import dataclasses

@@ -59,7 +59,7 @@ def test_a_run_has_new_replayed_and_edited_levels(replays):
 
 
 def test_a_robust_run_learns_from_replays_only(replays):
-    """Weights change only in updates that replay; in all other updates the losses are unknown."""
+    """Weights change only in updates that replay; all other updates mark the losses as unknown."""
     _, found = replays
     for (before, _), (after, metrics) in itertools.pairwise(found):
         same = jax.tree.map(np.array_equal, before.weights, after.weights)

@@ -113,7 +113,7 @@ def costs(actions):
 
 ACCEPTED = [
     *(advantages, episode_sums, ppo_loss, alphazero_loss, stored),
-    lambda: ppo_loss(mean=FLAT),  # a separate mean of advantages for each item
+    lambda: ppo_loss(mean=FLAT),  # each sample has its own mean of advantages
     lambda: corrected(jnp.ones((STEPS, ENVS))),
     lambda: centred(jnp.ones((2, ROWS))),
     lambda: pqn_loss(FLAT),

@@ -1,4 +1,4 @@
-"""Tests of peers: which packages an id is compared with, and the batches of these packages."""
+"""Tests of peers: the packages an id is compared with, and how batches of their envs step."""
 
 import sys
 import types

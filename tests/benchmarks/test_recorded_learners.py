@@ -1,4 +1,4 @@
-"""Tests that each learner with a recorded run has a table row."""
+"""Tests that each learner with a recorded run has a row in the table of learners."""
 
 import json
 import re
@@ -86,7 +86,7 @@ def test_learners_that_are_not_one_program_are_excepted():
 
 
 def test_figures_of_second_tries_are_those_of_the_table():
-    """One text says how many second attempts have learned: the note below the table of them."""
+    """Only the note below the table of second attempts says how many ids have learned by then."""
     tries = json.loads((ROOT / registry.RUNS / "retries.json").read_text("utf-8"))
     claims = re.findall(rf"(\d+) of {len(tries)} (?:ids|tries)", LEARNERS)
     table = block("runs-retries")

@@ -1,4 +1,4 @@
-"""Compute the fields `task` and `accepted` that this library has, from levels of MiniGrid."""
+"""Compute `task` and `accepted`, two fields of our levels that MiniGrid lacks, from its levels."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Tests of search with arbitrary action costs and no heuristic, and of the open list's ranges."""
+"""Tests of search with arbitrary costs and no heuristic, and of the open list's bucket ranges."""
 
 import functools
 import heapq

@@ -59,8 +59,8 @@ class Turn(NamedTuple):
     before: UInt32[Array, "objects side words"]  # each object's cells at the turn's start
     # Cells with a player at the start of the turn; none in a turn without input.
     players: UInt32[Array, "side words"]
-    # The board before the action. Its `objects` stay unchanged. The end of each turn updates `won`
-    # and `stuck`, and also `start` if a rule has queued the command `checkpoint`.
+    # The board before the action. No turn changes its `objects`. At the end of each turn, `won` and
+    # `stuck` are updated, and also `start` if a rule has queued the command `checkpoint`.
     board: Board
     phase: Int32[Array, ""]  # RULES, MOVES, LATE, ENDS or DONE
     rule: Int32[Array, ""]  # index of the next rule, or of the rule that is being applied
