@@ -184,7 +184,7 @@ class MuZeroNetwork(Network):
         """Predict, from a latent state of the model, the projection of the true latent state.
 
         The true latent state is the encoding of the true observation. The consistency loss compares
-        the prediction with its projection by `project`.
+        this prediction with `project(true latent state)`.
         """
         first, second = self.foresight
         features = self.project(latent).astype(self.dtype)

@@ -23,8 +23,8 @@ class Aim(NamedTuple):
     actions: ArrayLike  # least number of actions from facing a cell of the aim to success
     # False if the condition no longer applies, for example because the agent carries the object.
     active: ArrayLike = True
-    # Number of turns to subtract from the bound. The number is positive if the agent must only
-    # stand next to a cell, in any direction.
+    # Number of turns to subtract from the lower bound on the steps to success. It is positive if it
+    # is enough that the agent stands next to a cell, whatever direction it faces.
     slack: int = 0
     # Bit mask of the actions that every successful plan contains, such as bit `Action.PICKUP` for a
     # pick-up.

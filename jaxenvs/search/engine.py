@@ -30,8 +30,8 @@ class Settings(NamedTuple):
     # Smallest bucket width: entries whose priorities differ by less may be popped in any order.
     # None: see `FINE`.
     bucket_width: float | None = None
-    # True in the two searches of `bidirectional`: nodes get the priorities of MM, and
-    # `bidirectional` decides when both searches end.
+    # True in the two searches of `bidirectional`: nodes get the priorities of MM (meet in the
+    # middle), and `bidirectional` decides when both searches end.
     to_middle: bool = False
 
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32
 
-BUCKETS = 256  # number of buckets in each of the two sets
+BUCKETS = 256  # number of buckets in the current set, and in the new set after a change of ranges
 PAGE = 1024  # number of entries per page, for lists of SMALL to LARGE entries
 SMALL_PAGE = 16  # number of entries per page, for lists of less than SMALL entries
 SMALL = 1 << 14

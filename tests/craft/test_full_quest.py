@@ -1,7 +1,7 @@
-"""Tests of a recorded game that wins the full game, with craftax's params and a single reset.
+"""Tests of a recorded episode that wins the full game, with craftax's default params.
 
-`quest_player.py` has played the game. There are no graves near the necromancer in its world. Mobs
-of the boss floor appear on graves only, so none appear around the necromancer.
+`quest_player.py` has played the episode. Its world has no graves near the necromancer. Mobs of the
+boss floor appear on graves only, so none appear around the necromancer.
 """
 
 import functools

@@ -134,9 +134,9 @@ def measure(
     rows: list[dict[str, Any]],
     keep: Callable[[dict[str, Any]], None],
 ) -> dict[str, Any]:
-    """Make `kills` kills at random times, then `saving` kills while a checkpoint is written.
+    """Kill the training `kills` times at random times, then `saving` times during a checkpoint.
 
-    `rows` are the results of an earlier call, which continues here: their kills count as made.
+    This call resumes an earlier one, whose results are `rows`: the kills in `rows` count as made.
     `keep` is called with all results after each kill.
     """
     seconds = go_on(folder / "undisturbed")

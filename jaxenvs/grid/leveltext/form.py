@@ -145,8 +145,9 @@ def _fill_boxes(block: Block, grid: np.ndarray) -> None:
 def _carried(env: Any, block: Block, grid: np.ndarray, *, is_state: bool) -> int:
     """Return the tile byte of the object that the agent of a state carries; 0 for none.
 
-    In a level, the header `carrying` names the object with which the agent starts, and an empty
-    cell. For a level, write this object to this cell of `grid`, and return 0.
+    A level has no field for a carried object: its object lies in an empty cell, and the agent picks
+    it up at the start. So for a level, write the object of the header `carrying` to the cell that
+    the header names, and return 0.
     """
     header = block.get("carrying")
     if header is None:

@@ -53,9 +53,8 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
         agains=turn.agains + again.astype(jnp.int32),
         phase=jnp.where(more, RULES, DONE).astype(jnp.int32),
     )
-    # `found` describes the board before the restart, so it cannot show a win on the restarted
-    # board. If only the win conditions are to be checked, the next micro-step therefore repeats
-    # this phase on the restarted board, without commands.
+    # The win conditions were tested on the board before a restart. If `checks` is True, they must
+    # be tested on the restarted board, too: the next micro-step repeats this phase for that.
     ends_again = jnp.where(checks, ENDS, following.phase).astype(jnp.int32)
     return following._replace(phase=ends_again)
 

@@ -36,7 +36,8 @@ class Next(NamedTuple):
     changing: UInt32[Array, "rows gaps side words"]
     changes: Bool[Array, ""]  # whether a match of one of the rule's rows would change something
     last: Int32[Array, ""]  # index of the last tested rule
-    barrier: Bool[Array, ""]  # whether the group or loop that ends with `last` may be repeated
+    # Whether `last` ends a group or loop that may be repeated, so that testing stops here.
+    barrier: Bool[Array, ""]
 
 
 class Choice(NamedTuple):
@@ -160,9 +161,9 @@ def _window(
 def _go_on(p: Program, turn: Turn, last: Int32[Array, ""], barrier: Bool[Array, ""]) -> Turn:
     """Go on to the rule after `last`, or back to the start of the group or loop to be repeated.
 
-    The group or loop that ends with `last` is repeated if `barrier` is True, something has changed,
-    and it has not reached its maximum number of repetitions. After a loop's maximum, all remaining
-    rules are skipped.
+    If `barrier` is True, a group or loop ends with the rule `last`. This group or loop is repeated
+    if one of its rules has changed the board, up to a maximum number of times. After a loop's
+    maximum, all remaining rules are skipped.
     """
     tables = p.tables
     at = jnp.minimum(last, p.size.rules - 1)

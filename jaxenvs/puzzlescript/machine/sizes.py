@@ -119,14 +119,15 @@ MOST = np.iinfo(np.int16).max  # largest number of rules or patterns that the ta
 class Tables(NamedTuple):
     """The rules and win conditions of a game as arrays of a `Size`.
 
-    A bit plane is a set of cells. Plane o has the cells of object o. Plane objects + 5 l + m has
-    the cells with movement m on layer l. The planes of `Rigid.records` follow if the size has rigid
-    groups.
+    A bit plane is a set of cells. The plane with index o has the cells of object o. After the
+    planes of all objects, there are five planes for each layer, one for each movement. The planes
+    of `Rigid.records` follow if the size has rigid groups.
 
     A pattern is a cell of a rule: a condition and a replacement. A condition is a list of literals.
-    A literal is an integer that stands for a set of cells: `TRUE` for all cells of the level, FIRST
-    + i for plane i, and FIRST + known + i for the union of the planes in `sets[i]`. A literal -n
-    stands for the cells of the level that are not in the set of n.
+    A literal is an integer that stands for a set of cells. `TRUE` stands for all cells of the
+    level. The literals from FIRST on stand for the planes, in order. The literals after them stand
+    for the unions of the planes in `sets[0]`, `sets[1]` and so on. A literal -n stands for the
+    cells of the level that are not in the set of n.
     """
 
     sets: UInt32[np.ndarray, "sets plane_words"]  # bit mask of the planes in each union
