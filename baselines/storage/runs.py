@@ -376,7 +376,7 @@ class Run:
 
     @property
     def has_begun(self) -> bool:
-        """True if the run has a checkpoint, or if the folder of its checkpoints is missing."""
+        """True if the run has a checkpoint, or if the folder of its checkpoints was deleted."""
         return not self.checkpoints.is_dir() or bool(checkpoints.saved(self.checkpoints))
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:

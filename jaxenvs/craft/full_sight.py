@@ -31,7 +31,7 @@ ROOTS = tuple(_ROOTS.split())
 # Items whose observed value is their count or level, divided by the given number.
 SHARES = {"books": 2, "pickaxe": 4, "sword": 4}
 VITALS = ("food", "drink", "energy", "mana")
-PARTS = 256  # `ids` stores the fraction of a point of health in 256ths
+PARTS = 256  # the observation `ids` stores the fractional part of the health in 256ths
 # Number of flags that a cell has in the symbolic observation.
 CHANNELS = len(Block) + len(Item) + CLASSES * TYPES + 1
 NUMBERS = 51  # number of values in the symbolic observation that follow the flags of the cells

@@ -31,7 +31,9 @@ class Episode:
 
 @dataclasses.dataclass(frozen=True)
 class Demos:
-    """Episodes as arrays, one after another; `steps` and `episodes` are their total numbers.
+    """Episodes as arrays, one after another.
+
+    In the shapes, `steps` is the number of steps of all episodes, `episodes` that of the episodes.
 
     An episode has one more observation than steps: the observation after its last action. Step `t`
     of the dataset therefore leads from observation `obs_index[t]`, which is not `t` in later

@@ -74,8 +74,8 @@ class GridEnv(GridWorld):
     has_static_map: ClassVar[bool] = False
     level_format: ClassVar[str] = "jaxenvs.grid.leveltext.form"
     level_solver: ClassVar[str] = "jaxenvs.grid.oracle"
-    # Whether the agent carries an object at the start of an episode. `Level.grid` has this object
-    # in a cell.
+    # Whether the agent carries an object at the start of an episode. In `Level.grid`, this object
+    # lies in a cell, from which the reset removes it.
     starts_carrying: ClassVar[bool] = False
 
     # Methods that subclasses define or override.

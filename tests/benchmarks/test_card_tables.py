@@ -53,8 +53,8 @@ def test_a_factor_compares_turns_and_kernels_have_columns():
     timed = [{**row, "compile_seconds": 15.26} for row in (exact, other)]
     assert card.beside([document(*timed)]).head[7:] == ["compile s, exact", "compile s, craftax"]
     assert card.beside([document(*timed)]).rows[0][7:] == ["15.3", "15.3"]
-    # Give this row fewer times than `other` has. The table then shows the ratio of the two speeds,
-    # because the rows cannot have been timed in turns.
+    # The table pairs the timings of rows that were measured in turns. `stated` has one timing and
+    # `other` has several, so they cannot be paired, and the table shows the ratio of the speeds.
     stated = {**exact, "times_s": [1.0]}
     assert card.beside([document(stated, other)]).rows[0][5] == "10.0"
 

@@ -1,4 +1,4 @@
-"""Tests that the pages' tables agree with their JSON; tables typed by hand give a reason."""
+"""Tests that tables in pages agree with their JSON, or have a comment that says why they do not."""
 
 import json
 import shutil

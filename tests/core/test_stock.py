@@ -77,7 +77,8 @@ CASES = [
 def test_no_level_begins_two_episodes(rows, size, chunk, limit, large):
     """Auto-reset never uses a level twice.
 
-    All rows have the same time limit, because with a limit per row `stock` works like `exact`.
+    All rows have the same time limit: with a limit per row, `stock` uses no stock of levels, but
+    generates levels as the reset source `exact` does.
     """
     limit = np.int32(np.max(limit)) if np.ndim(limit) else np.int32(limit)
     venv, reset, step, _ = batch(ROOMS, rows, large, stock_size=size, chunk=chunk)

@@ -131,7 +131,7 @@ class _Forced:
         if p is None:
             return a[self.randint(key, (), 0, len(a))]
         uniform = self.given(key)
-        if len(p) > MANY:  # a cell is chosen by its rank among the allowed cells
+        if len(p) > MANY:  # `p` is a mask of map cells; the draw is a rank among the allowed cells
             count = jnp.cumsum(p > 0)
             rank = jnp.ceil(count[-1].astype(jnp.float32) * (1 - uniform)).astype(jnp.int32)
             chosen = jnp.searchsorted(count, rank)

@@ -140,9 +140,9 @@ def packed(env: Any, found: Picture) -> tuple[Headers, list[str]]:
 
 
 def _usual(row: str) -> str:
-    """Convert a row of editor's signs to the characters of a text, such as `Kr` to `KR`.
+    """Convert a row of the editor's signs to a row of a level's text, such as `Kr` to `KR`.
 
-    The sign `Ke` of a grey key stays, because `KG` would be ambiguous.
+    The sign `Ke` of a grey key stays, because `KG` could be a grey or a green key.
     """
     pairs = [row[at : at + 2] for at in range(0, len(row), 2)]
     return "".join(

@@ -99,6 +99,6 @@ def missing(p: Program, found: Literals) -> Int32[Array, ""]:
 
 
 def _conditions(p: Program, found: Literals) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
-    """Return two planes for each win condition: the cells with X, and the cells with Y."""
+    """Return the cells with X and the cells with Y, for each win condition `All X on Y`."""
     x = matches.matching(p, found, p.tables.win_x.all)
     return x, matches.matching(p, found, p.tables.win_y.all)
