@@ -325,7 +325,7 @@ def _tile(word: UInt32[Array, ""], count: Array | int) -> UInt32[Array, ""]:
 def _may_move(rows: Rows) -> Bool[Array, ""]:
     """Return whether a move is possible: a cell is empty, or two neighbouring tiles are equal."""
     below = _empty(rows[:3] ^ rows[1:])
-    # The shift puts a 0 (an empty cell) next to column 3, which has no right neighbour.
+    # The shift puts a 0 next to column 3, which has no right neighbour; no tile is equal to 0.
     right = _empty(rows ^ (rows >> np.uint32(8)))
     return (_empty(rows) | right).any() | below.any()
 

@@ -205,8 +205,8 @@ def pyraminx() -> Permutations:
     """Build the tables of the Pyraminx without its tips.
 
     The vertices are U L R B, and face i is opposite vertex i. A face lists its three axial stickers
-    in the order of its vertices, and then its three edge stickers. Each edge sticker is opposite a
-    vertex of the face; these vertices are in the same order.
+    in the order of its vertices, and then its three edge stickers in the order of the vertices that
+    are opposite to them.
     """
     stickers = []
     for face in range(4):

@@ -250,8 +250,8 @@ def _shuffled_lines(drawn: UInt32[Array, "12"]) -> Int32[Array, "9"]:
 def _used(board: Board) -> tuple[UInt32[Array, "9"], UInt32[Array, "9"], UInt32[Array, "3 3"]]:
     """Return a bit mask of the digits in each row, in each column and in each box.
 
-    The masks are bitwise operations on slices, which XLA fuses with the operations that use the
-    masks. XLA would not fuse a reduction.
+    The masks are computed by bitwise operations on slices, which XLA fuses with the operations that
+    use the masks. XLA would not fuse a reduction.
     """
     bits = (jnp.uint32(1) << board.astype(jnp.uint32)) >> np.uint32(1)
     boxes = bits.reshape(3, 3, 3, 3)

@@ -32,7 +32,7 @@ def has_checkpoints(collection: Collection) -> bool:
 
 
 def _board_words(collection: Collection) -> int:
-    """Return the number of words in which the cells of all objects of a board are encoded."""
+    """Return the number of uint32 words that `_encoded` returns for a board."""
     size = collection.size
     lines = collection.codes.digits.shape[1] * size.side
     return lines * size.words if size.words > 1 else bits.words_for(lines, size.side)

@@ -206,8 +206,9 @@ def _exceeding(
 def changing_layers(game: Game) -> dict[int, bool]:
     """Return the collision layers whose objects can change in a turn, by a rule or by movement.
 
-    The result is a dict: layer -> whether a cell can have several objects of this layer. A cell can
-    if a rule adds two objects of the layer to it: one by name, and one drawn by `random`.
+    The result is a dict: layer -> whether a cell can have several objects of this layer. This is
+    True if a rule adds two objects of the layer to one cell: one by name, and one drawn by
+    `random`.
     """
     objects = moves = 0
     several = set[int]()
@@ -252,7 +253,7 @@ def _codes(packers: list[Packer], size: Size) -> Codes:
 
 
 def _numbered(game: Game) -> Iterator[tuple[dict[int, list[int]], int]]:
-    """Yield (signs, count), the code of the layer's objects, for each layer that turns can change.
+    """Yield (signs, count) for each layer that turns can change: the binary code of its objects.
 
     `count` is the number of binary digits with which `Codes` stores the layer. `signs` is a dict:
     id of an object -> a list with one number per digit. The number is 1 if the digit is 1 in the

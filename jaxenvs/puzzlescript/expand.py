@@ -135,8 +135,8 @@ def needed(cell: Cell, names: Names) -> Cell:
     objects = 0
     for modifier, name in cell:
         is_property = names.is_property(name) and names.single_layer(name) is not None
-        # The name of a synonym excludes nothing: PuzzleScript's engine does not replace synonyms
-        # here.
+        # A synonym of an object does not count as a required object, because PuzzleScript's engine
+        # does not resolve it here.
         is_sure = name in names.sprites or names.is_aggregate(name) or is_property
         if modifier != "no" and is_sure:
             layers |= {names.layer_of[m] for m in names.members(name) if m in names.layer_of}

@@ -320,8 +320,8 @@ class Objects:
         sprite, problems = self.names.sprites[self.name], self.names.problems
         row = "".join(line.text.split())
         wrong = f"a row of {self.name.upper()} needs five of 0-9 and dots, got {line.text!r}"
-        # PuzzleScript's engine checks one character more than it uses: also the sixth, except in
-        # the last row.
+        # A row has 5 characters. PuzzleScript's engine also checks the sixth character of each row
+        # except the last.
         checked = row[:6] if len(sprite.rows) < 4 else row[:5]
         if not re.fullmatch(r"[.\d]*", checked):
             problems.error(line.number, wrong)

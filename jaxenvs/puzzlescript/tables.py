@@ -139,7 +139,7 @@ def loops(reader: Reader, names: Names) -> list[tuple[int, int]]:
 
 
 def _in_loops(rules: dict[int, list[TableRule]], spans: list[tuple[int, int]]) -> Groups:
-    """Return the rules as `Groups`: in order of the group numbers, with the groups of each loop.
+    """Return the `Groups` of the rules, ordered by group number, and find the groups of each loop.
 
     `spans` has the line numbers of each loop's `startloop` and `endloop`.
     """

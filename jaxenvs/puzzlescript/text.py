@@ -93,8 +93,8 @@ def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
             continue
         first = pieces[0] if pieces else ""
         if section == "rules" and pieces and not comments.ended(raw, section):
-            # PuzzleScript's engine does not remove a comment before a rule: its text becomes part
-            # of the rule, which is an error.
+            # PuzzleScript's engine does not remove a comment before a rule: the comment's text
+            # becomes part of the rule, which is an error.
             first = re.findall(r"[^(]+", raw)[0]
         yield section, Line(number, first.strip().lower(), lowered, raw)
     missing = [name for name in SECTIONS if name not in seen]

@@ -426,7 +426,7 @@ def _best(
 
     `least` and `least_row` are the lowest values and their rows before this call. `value`, `row`,
     `level` and `valid` describe new nodes; nodes for which `valid` is False are ignored. Of several
-    new nodes with the lowest value, the first row counts.
+    new nodes with the lowest value, the one with the lowest row is returned.
     """
     value = jnp.where(valid, value, jnp.inf)
     new = least.at[level].min(value)

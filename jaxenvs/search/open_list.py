@@ -210,7 +210,7 @@ def _edges(middle: Array, width: Array, buckets: int) -> Float32[Array, " {bucke
     """Return the lower end of each bucket's range; the middle bucket's range begins at `middle`."""
     step = np.arange(buckets, dtype=np.float32) - np.float32(buckets // 2)
     edges = jnp.asarray(middle, jnp.float32) + step * jnp.asarray(width, jnp.float32)
-    # Clip the edges to finite numbers, because no priority reaches an edge at infinity.
+    # Clip the edges to finite numbers, because finite priorities never reach an edge at infinity.
     return jnp.clip(edges, -MOST, MOST).at[0].set(-jnp.inf)
 
 

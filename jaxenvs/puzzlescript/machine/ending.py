@@ -54,7 +54,7 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
         phase=jnp.where(more, RULES, DONE).astype(jnp.int32),
     )
     # The win conditions were tested on the board before a restart. If `checks` is True, they must
-    # be tested on the restarted board, too: the next micro-step repeats this phase for that.
+    # be tested on the restarted board, too, so the next micro-step repeats this phase.
     ends_again = jnp.where(checks, ENDS, following.phase).astype(jnp.int32)
     return following._replace(phase=ends_again)
 
@@ -99,6 +99,9 @@ def missing(p: Program, found: Literals) -> Int32[Array, ""]:
 
 
 def _conditions(p: Program, found: Literals) -> tuple[UInt32[Array, "..."], UInt32[Array, "..."]]:
-    """Return the cells with X and the cells with Y, for each win condition `All X on Y`."""
+    """Return, for each win condition, the bit planes of the cells with X and of those with Y.
+
+    X and Y are the objects of the condition, for example of `all X on Y`.
+    """
     x = matches.matching(p, found, p.tables.win_x.all)
     return x, matches.matching(p, found, p.tables.win_y.all)

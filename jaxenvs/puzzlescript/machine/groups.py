@@ -41,7 +41,7 @@ class Next(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The matches that a micro-step applies, of a rule outside of random groups."""
+    """The matches of one rule that a micro-step applies; the rule is not in a random group."""
 
     # If the rule is not `Tables.simple`: the next tuple (one match for each row of the rule).
     at: Place
@@ -103,7 +103,7 @@ def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> tuple[Turn, Boo
 
 
 def _is_random(p: Program, turn: Turn) -> Bool[Array, ""]:
-    """Return whether the next rule is in a random group that is not banned."""
+    """Return whether the next rule is in a random group that is not banned, see `rigid.banned`."""
     random = p.tables.random[turn.rule]
     return random & ~rigid.banned(p, turn, turn.rule) if p.size.rigid else random
 
@@ -323,7 +323,7 @@ def _left(p: Program, turn: Turn, altered: Bool[Array, ""]) -> Turn:
     """Go on after a random group: to the next group, or to the start of a loop that ends here.
 
     The random group itself is not repeated. `turn.rule` is the index of any of its rules, and
-    `altered` is whether it changed a cell.
+    `altered` is whether the group changed a cell.
     """
     tables = p.tables
     last = tables.final[jnp.minimum(turn.rule, p.size.rules - 1)]

@@ -40,7 +40,10 @@ class Packer:
         self.literals = {each: self._literals(each) for each in self.patterns}
 
     def _check(self) -> None:
-        """Raise `GameError` for two errors that only PuzzleScript's engine tolerates."""
+        """Raise `GameError` for more than two ellipses in a row, or too many rigid groups.
+
+        PuzzleScript's engine tolerates both errors.
+        """
         for group in (*self.game.main.rules, *self.game.late.rules):
             for rule in group:
                 if any(row.count(None) > 2 for row in rule.rows):
