@@ -260,7 +260,8 @@ def _spanning_tree(distances: Array, wanted: Array) -> Array:
     none = np.float32(np.inf)
 
     def grow(_: Array, grown: tuple[Array, Array]) -> tuple[Array, Array]:
-        # Reach: distance from the tree to each city that still has to be connected, else infinity.
+        # `reach` has the distance from the tree to each city that still has to be connected, and
+        # infinity for all other cities.
         reach, total = grown
         city = jnp.argmin(reach).astype(jnp.int32)
         nearest = reach[city]

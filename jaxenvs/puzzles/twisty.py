@@ -295,8 +295,8 @@ class Cube(TwistyPuzzle):
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
         """Return the lower bound of the pattern databases.
 
-        The databases assume that only one board is solved. If a cube in any orientation may be
-        solved, return 0 instead.
+        The databases assume that only one board is solved. Return 0 instead if the solved cube may
+        have any orientation.
         """
         return jnp.zeros((), jnp.float32) if self._rolls else super().heuristic(instance, board)
 
@@ -372,7 +372,7 @@ class Pyraminx(TwistyPuzzle):
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """Return the stickers of each face as a row of sprite indices.
 
-        `Cube` uses the same sprites: index 1 + c is a sticker of colour c.
+        The sprites are those of `Cube`: index 1 + c is a sticker of the cube's colour c.
         """
         return jnp.asarray(_PYRAMINX)[state.board.reshape(self.shape).astype(jnp.int32)] + 1
 

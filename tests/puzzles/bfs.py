@@ -17,8 +17,8 @@ BATCH = 1 << 13
 class Distances(NamedTuple):
     """All boards that the search found, the nearest first."""
 
-    words: np.ndarray  # Packed states: uint32 (states, words), in the format of `pack`.
-    distance: np.ndarray  # int32 (states,): number of actions from the start
+    words: np.ndarray  # packed boards, uint32 (boards, words), in the format of `pack`
+    distance: np.ndarray  # int32 (boards,): number of actions from the start
 
     @property
     def counts(self) -> list[int]:

@@ -85,7 +85,7 @@ every_puzzle = pytest.mark.parametrize(
 
 
 def has(puzzle, method, *args):
-    """Return whether a puzzle's class overrides an optional method."""
+    """Return whether a puzzle supports an optional method: it raises no `NotImplementedError`."""
     try:
         jax.eval_shape(getattr(puzzle, method), *args)
     except NotImplementedError:
@@ -98,7 +98,7 @@ def boards_of(name):
     """Return `ROWS` instances and boards of a puzzle, stacked along a first axis.
 
     One third are initial boards, one third are boards after a random walk, and one third are boards
-    near the goal.
+    near the goal. Without a single goal, the last third are also boards after a random walk.
     """
     puzzle = PUZZLES[name]
 

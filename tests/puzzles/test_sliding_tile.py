@@ -138,7 +138,7 @@ def test_random_boards_are_uniform(size):
 
 
 def test_every_board_of_the_smallest_is_drawn():
-    """There are 12 boards, which are equally likely."""
+    """The 2 x 2 puzzle has 12 solvable boards, which are drawn with equal probability."""
     counts = np.unique(drawn(SlidingTile(size=2), 6000), axis=0, return_counts=True)[1]
     assert len(counts) == 12
     # Chi-square value for 11 degrees of freedom and p = 1e-3.

@@ -40,7 +40,7 @@ def field(drawing):
     return "\n".join((["######", *rows] + ["######"] * 5)[:6])
 
 
-# A row of cells inside the walls, the action, the row after the action, 10 times the reward.
+# Tuples (row of cells inside the walls, action, row after the action, 10 times the reward).
 MOVES = [
     ("@ $.", RIGHT, " @$.", -1),
     ("@$ .", RIGHT, " @$.", -1),
@@ -68,7 +68,7 @@ def test_one_box(before, action, after, tenths):
     assert bool(env.action_mask(state)[action]) == (before != after)
 
 
-# A field with two boxes, the actions, the field after the actions, 10 times the sum of rewards.
+# Tuples (field with two boxes, actions, field after the actions, 10 times the sum of rewards).
 PLAYS = [
     ("@$$ /  ..", [RIGHT], "@$$ /  ..", -1),
     ("@$  /$   / .. ", [RIGHT, LEFT, DOWN], "  $ /@   /$.. ", -3),

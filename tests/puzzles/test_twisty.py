@@ -32,11 +32,12 @@ LEVELS = {
     Pyraminx(): [1, 8, 48, 288, 1728, 9896, 51808, 220111, 480467, 166276, 2457, 32],
     Skewb(): [1, 8, 48, 288, 1728, 10248, 59304, 315198, 1225483, 1455856, 81028, 90],
 }  # fmt: skip
-DEEPEST = 5000  # only the slow tests check distances that have more boards than this
+DEEPEST = 5000  # distances with this many boards or more are checked only by the slow tests
 SMALL = [puzzle for puzzle in LEVELS if puzzle not in (Cube(size=3), Cube(size=3, turns="half"))]
 
 
-# One puzzle of each class. Cubes with half turns or turns of all faces use the same tables.
+# One puzzle of each class, and both sizes of the cube. The same function builds the tables of cubes
+# with half turns or turns of all faces.
 OF_EACH_CLASS = (Cube(size=2), Cube(size=3), Pyraminx(), Skewb())
 
 
@@ -123,7 +124,10 @@ def test_the_number_of_boards_at_each_distance_is_the_known_one(puzzle):
 @pytest.mark.slow
 @pytest.mark.parametrize("puzzle", LEVELS, ids=str)
 def test_every_board_of_the_small_puzzles(puzzle):
-    """The heuristic is a lower bound on all nine million boards of the four small puzzles."""
+    """The heuristic is a lower bound on every board of the small puzzles.
+
+    On 3x3 cubes, only boards near the goal are tested.
+    """
     counts = LEVELS[puzzle]
     found = nearest(puzzle, None if puzzle in SMALL else len(counts) - 1)
     assert found.counts == counts
@@ -160,8 +164,12 @@ def test_a_turn_of_the_front_follows_the_standard_notation():
 
 
 def test_120_degree_turns_are_clockwise():
-    """Pyraminx: U takes the front's tip (the face without B) to the left (the face without R).
-    Skewb: R, about the corner of U, R and F, takes U's centre to R."""
+    """Turns by 120 degrees are clockwise.
+
+    In the Pyraminx, U moves the axial sticker at vertex U from the front face (opposite B) to the
+    left face (opposite R). In the Skewb, R turns about the corner of the faces U, R and F, and
+    moves the centre of U to R.
+    """
     assert Pyraminx().read_level("U").board.reshape(4, 6)[2, 0] == 3
     assert Skewb().read_level("R").board.reshape(6, 5)[2, 0] == 0
 
@@ -259,7 +267,8 @@ def twisted(puzzle, sticker):
     return swapped(puzzle, (a, b), (b, c))
 
 
-# Numbers of the cube's stickers: U 0 to 8, F 9 to 17, R 18 to 26. Edges are U7/F1 and U5/R1.
+# Indices of the cube's stickers: 0 to 8 on U, 9 to 17 on F, 18 to 26 on R. Stickers 7 and 10 are on
+# one edge piece, stickers 5 and 19 on another.
 CUBE = Cube(size=3)
 UNREACHABLE = [
     (CUBE, twisted(CUBE, 8)),  # one corner is twisted

@@ -173,7 +173,7 @@ def report(found: collections.Counter[str]) -> None:
 
 
 def random_plays(folder: Path, inputs: int, levels: int, stride: int = 1) -> Iterator[Play]:
-    """Yield random plays of the first levels of those games in a folder that can be compiled."""
+    """Yield a random play of each of the first `levels` levels of each valid game in a folder."""
     for path in sorted(folder.glob("*.txt"))[::stride]:
         source = path.read_text("utf-8", errors="replace")
         try:
