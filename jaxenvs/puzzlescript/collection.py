@@ -52,7 +52,7 @@ class Codes(NamedTuple):
     of all layers share one numbering from 0.
     """
 
-    # For each digit: mask of the objects in whose cells the digit is 1.
+    # For each digit: mask of the objects that set the digit to 1 in their cells.
     digits: UInt32[np.ndarray, "games digits words"]
     # Values of the digits in the cells of each object: d + 1 if digit d is 1 there, -(d + 1) if
     # digit d is 0 there. An entry of 0 is padding.

@@ -8,7 +8,7 @@ from .engine import Settings
 
 
 def bytes_per_node(key_words: int, entries: int = 1) -> int:
-    """Return the memory that a search needs per node, in bytes, with its key and open list entries.
+    """Return the bytes per node that a search needs, with hash table slots and open list entries.
 
     `key_words` is the number of uint32 words of a key, and `entries` is the number of open list
     entries per node.

@@ -342,7 +342,8 @@ def test_read_level_inverts_text(name):
         instance, board = row(boards, index)
         level = puzzle.read_level(puzzle.text(instance, board))
         np.testing.assert_array_equal(pack(level.board), at_boards(name)["words"][index])
-        # Initial boards only: in Sudoku's text, given and placed digits look the same.
+        # Compare the instances of initial boards only: in Sudoku's text, given digits and placed
+        # digits look the same.
         if index < 2:
             for wrote, read in zip(
                 jax.tree.leaves(instance), jax.tree.leaves(level.instance), strict=True

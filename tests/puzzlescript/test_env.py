@@ -120,7 +120,8 @@ def test_levels_survive_text(game):
     env = PuzzleScript(game=game)
     for number in range(env.collection.levels[0]):
         level = env.level_of(number)
-        # With `run_rules_on_level_start`, `level.board` is the board after a first turn.
+        # With `run_rules_on_level_start`, `level.board` is the board after a first turn. Write the
+        # board before this turn, because `read_level` plays the turn again.
         board = boards.unpacked(env.collection, level.instance, level.board)
         board = board._replace(objects=level.instance.start)
         start = boards.packed(env.collection, level.instance, board)

@@ -228,7 +228,7 @@ def test_a_random_group_is_applied_although_a_rule_behind_it_has_an_effect():
 def test_a_restart_at_the_start_of_a_level_runs_the_rules_once_more():
     """A restart in the first turn of a level runs the rules once more.
 
-    These rules draw new random numbers and ignore `restart`, as in the engine.
+    The second run draws new random numbers and ignores `restart`, as in the engine.
     """
     source = (engine.HERE / "games" / "minimal.txt").read_text("utf-8")
     rules = "random [ Crate ] -> [ ] restart"

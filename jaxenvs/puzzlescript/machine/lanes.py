@@ -23,8 +23,9 @@ GROUP = 16  # number of environments that a CPU plays together
 def batched(play: Play) -> Play:
     """Return `play` with a custom `vmap` rule: a CPU plays a batch in small groups, sorted by game.
 
-    The argument `draw` of `play` must be a `jax.tree_util.Partial`. Its arrays are then arguments,
-    so each environment can have its own. Raises `ValueError` if the tables have a batch axis.
+    The argument `draw` of `play` must be a `jax.tree_util.Partial`. `vmap` can then map over its
+    arrays, so each environment can have its own. Raises `ValueError` if the tables have a batch
+    axis.
     """
 
     @jax.custom_batching.custom_vmap

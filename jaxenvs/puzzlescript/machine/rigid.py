@@ -68,9 +68,10 @@ def resolved(p: Program, turn: Turn, after: Turn) -> Turn:
 def _blocked(p: Program, turn: Turn) -> Bool[Array, " numbers"]:
     """Return, for the number of each rigid group, whether a movement of the group was blocked.
 
-    In each cell, only the lowest layer with a blocked movement counts. Entry 0 is True if the
-    number that is recorded for a blocked movement belongs to no group. The movement `action` never
-    counts as blocked, because the engine clears it earlier.
+    In each cell, only the lowest layer with a blocked movement counts. Entry 0 is True if a
+    blocked movement has a recorded number that belongs to no group, such as the bitwise or of the
+    numbers of two groups. The movement `action` never counts as blocked, because the engine clears
+    it earlier.
     """
     assert turn.rigid
     records = turn.rigid.records
