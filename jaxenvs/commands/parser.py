@@ -105,8 +105,8 @@ class Parser(argparse.ArgumentParser):
 def suggested(option: str, options: Iterable[str]) -> str:
     """Return the end of an error message about an unknown option: `; did you mean ...?`.
 
-    The message suggests an option whose words have the letters of `option` as initials, as
-    `--learning-rate` for `--lr`. If there is none, it suggests options with similar names.
+    If the letters of `option` are the initials of a known option's words, as in `--lr` for
+    `--learning-rate`, this option is suggested. Otherwise options with similar names are suggested.
     """
     known = list(options)
     for name in known:

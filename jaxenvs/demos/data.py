@@ -33,7 +33,8 @@ class Episode:
 class Demos:
     """Episodes as arrays, one after another.
 
-    In the shapes, `steps` is the number of steps of all episodes, `episodes` that of the episodes.
+    In the shapes, `steps` is the number of steps of all episodes together, and `episodes` is the
+    number of episodes.
 
     An episode has one more observation than steps: the observation after its last action. Step `t`
     of the dataset therefore leads from observation `obs_index[t]`, which is not `t` in later
@@ -58,7 +59,7 @@ class Demos:
 
     @property
     def steps(self) -> int:
-        """Number of steps."""
+        """Number of steps of all episodes together."""
         return len(self.reward)
 
     @property

@@ -174,8 +174,9 @@ class ActionRepeat(SuccessInInfo):
         """
 
     def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:
-        """Return no effects, because several steps of the wrapped environment lie between the
-        states.
+        """Return no effects.
+
+        Several steps of the wrapped environment lie between the states `before` and `after`.
         """
         return Effects()
 
