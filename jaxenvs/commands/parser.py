@@ -193,7 +193,7 @@ def unwritable(error: OSError) -> UsageError:
 def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
     """Run a command and return its exit code.
 
-    If the user made a mistake, print it in one sentence and return 2.
+    If the user made a mistake, print an error message of one sentence and return 2.
     """
     try:
         return run(argv)

@@ -262,8 +262,8 @@ def _of_wrapper(wrapper: Wrapper, member: Any) -> Any:
     """Return a member of the wrapped environment that takes the wrapper's states and params.
 
     A method with parameters such as `state`, `step` or `params` becomes a function. The function
-    takes these arguments as the wrapper has them, converts them to those of the wrapped
-    environment, and calls the method. Any other member is returned unchanged.
+    takes a state, step or params of the wrapper, converts them to those of the wrapped environment,
+    and calls the method. Any other member is returned unchanged.
     """
     if not inspect.isroutine(member):
         return member

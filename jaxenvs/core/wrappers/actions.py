@@ -181,7 +181,7 @@ class ActionRepeat(SuccessInInfo):
         return Effects()
 
     def picture_between(self, state: Any, action: int, share: float, tile_size: int) -> None:
-        """Return None, so that players do not animate actions.
+        """Return None, so that viewers do not animate actions.
 
         Several steps of the wrapped environment lie between two states.
         """
