@@ -282,7 +282,7 @@ def check_ending(subject: Subject) -> None:
     env, params = subject.env, subject.env.default_params
     try:
         ending = env.ending(jax.jit(env.sample_level)(jax.random.key(0)))
-    except NotImplementedError:  # raised for a puzzle that lacks `inverse` and `predecessors`
+    except NotImplementedError:  # raised for a puzzle without `goal` or `predecessors`
         ending = None
     if ending is None:
         return
