@@ -51,8 +51,8 @@ class Wrapper(Env, kw_only=False):
     def __init_subclass__(cls, kw_only: bool | None = None, **kwargs: Any) -> None:
         """Make the subclass a frozen dataclass.
 
-        With `kw_only`, its fields must be given by name. If `kw_only` is None, they must be given by
-        name only if a required field follows an optional one, because Python then requires names.
+        With `kw_only`, its fields must be given by name. None means True if a required field
+        follows an optional one, because Python then requires names, else False.
         """
         by_name = _needs_names(cls) if kw_only is None else kw_only
         super().__init_subclass__(kw_only=by_name, **kwargs)
