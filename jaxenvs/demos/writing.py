@@ -180,7 +180,10 @@ class Writer:
         group[name] = _checked(name, np.asarray(values, layout.stored_dtype(space)), length)
 
     def _name_spaces(self) -> None:
-        """Write `namespace_metadata.json`, which Minari needs, to each folder above the dataset."""
+        """Write an empty description to each folder between the root and the dataset.
+
+        Minari recognises these folders, called namespaces, by their descriptions.
+        """
         for folder in self._namespaces:
             file = folder / layout.OF_NAMESPACE
             if not file.exists():

@@ -20,7 +20,7 @@ KEY = "key:"  # prefix of the names of arrays that are random keys
 
 
 def save_state(path: str | os.PathLike[str], env: Env, state: PyTree[Any]) -> None:
-    """Write a state of `env` to a `.npz` file, with the properties that `_about` returns.
+    """Write a state to a `.npz` file, with the properties of `env` that `load_state` compares.
 
     The state may have a batch axis. Each array has the path of its leaf as its name.
     """
