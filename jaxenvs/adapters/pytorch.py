@@ -57,8 +57,8 @@ class TorchVectorEnv(ExportedBatch):
 
         A `seed` (0 or above) restarts the sequence of random numbers; None continues the sequence.
         Returns the observations of the whole batch, and an info, which has the entry `action_mask`
-        if an action can be illegal. Raises `ValueError` for an unknown option or a mask of another
-        shape or dtype.
+        if an action can be illegal. Raises `ValueError` for an unknown option and for a mask of the
+        wrong shape or dtype.
         """
         for name in options or {}:
             if name != "reset_mask":
@@ -77,7 +77,7 @@ class TorchVectorEnv(ExportedBatch):
 
         Returns observations, rewards (float32), `terminated` and `truncated` (bool) and `info`.
         With `autoreset="same_step"`, `info["final_obs"]` has the observation of every environment
-        before a restart. Raises `TypeError` or `ValueError` for actions of another shape or type
+        before a restart. Raises `TypeError` or `ValueError` for actions of the wrong shape or type
         and, with `check_actions`, for values outside the action space.
         """
         if self.check_actions:

@@ -91,8 +91,8 @@ class Episode:
 
     Environment, seed and actions determine the episode, as in `jaxenvs play --seed`. Actions that
     are undone and then repeated therefore have the same outcomes. All episodes of equal
-    environments share the compiled functions. A thread that calls methods must hold `lock` if other
-    threads may call too.
+    environments share the compiled functions. If several threads use an episode, each must hold
+    `lock` while it calls a method.
     """
 
     def __init__(self, env: Env, seed: int = 0, id: str = "") -> None:

@@ -64,8 +64,8 @@ def environment(id: str, fields: Mapping[str, Any]) -> Env:
 def _value(name: str, value: Any, depth: int = 0) -> Any:
     """Return a JSON value as the value of a field.
 
-    Raises `UsageError` for the name of a file, an object, a number of too many digits, and lists
-    that are nested deeper than `MAX_DEPTH`.
+    Raises `UsageError` for a string that can name a file, a JSON object, an integer of more than
+    `MAX_BITS` bits, and lists that are nested deeper than `MAX_DEPTH`.
     """
     if isinstance(value, dict) or depth > MAX_DEPTH:
         raise UsageError(

@@ -47,8 +47,8 @@ def start() -> None:
 def trim(path: Path, most: int = MAX_BYTES) -> None:
     """Remove the least recently used programs if all programs together take more than `most` bytes.
 
-    Also remove empty files, which killed processes leave, because JAX neither reports an empty file
-    nor replaces it. All other files that are not programs stay.
+    Also remove empty cache files, which killed processes leave, because JAX neither reports nor
+    replaces them. Files whose names do not end with `SUFFIX` stay.
     """
     files = []
     for file in path.glob(f"*{SUFFIX}"):

@@ -116,9 +116,9 @@ def _help(name: str, *argv: str) -> str:
 
 
 # Program for `sh` that prints the completions of the last word of the command line. Its arguments
-# are the words of the command line up to the cursor. If a folder may be the word too, the first
-# output line is "/". If a package was installed after the cache file of words was written, the
-# program rewrites this file. The variable `line` has the command, then the last option and the
+# are the words of the command line up to the cursor. If the word may also be a folder, the
+# first output line is "/". If a package was installed after the cache file of words was written,
+# the program rewrites this file. The variable `line` has the command, then the last option and the
 # words after the option.
 _PROGRAM = """ids="{ids}"
 families="{families}"

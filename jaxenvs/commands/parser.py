@@ -105,8 +105,8 @@ class Parser(argparse.ArgumentParser):
 def suggested(option: str, options: Iterable[str]) -> str:
     """Return the end of an error message about an unknown option: `; did you mean ...?`.
 
-    The message suggests an option whose words have the letters of `option` as initials, as
-    `--learning-rate` for `--lr`. If there is none, it suggests options with similar names.
+    If the letters of `option` are the initials of a known option's words, as in `--lr` for
+    `--learning-rate`, this option is suggested. Otherwise options with similar names are suggested.
     """
     known = list(options)
     for name in known:
@@ -193,7 +193,7 @@ def unwritable(error: OSError) -> UsageError:
 def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> int:
     """Run a command and return its exit code.
 
-    If the user made a mistake, print it in one sentence and return 2.
+    If the user made a mistake, print an error message of one sentence and return 2.
     """
     try:
         return run(argv)

@@ -42,9 +42,9 @@ class Background(Generic[T]):
         return job.result()
 
     def close(self) -> None:
-        """End the thread without waiting for a running job.
+        """Let the thread end: now if no job is running, otherwise when the running job finishes.
 
-        If a job is running, the thread ends when the job does.
+        Does not wait for a running job.
         """
         self._pool.shutdown(wait=self._job is None or self._job.done(), cancel_futures=True)
 

@@ -12,8 +12,8 @@ Place = tuple[int, int]  # row, column
 class ActionKeys(NamedTuple):
     """The name and the keys of one action, the main key first.
 
-    While a policy plays, the viewer uses the arrow keys and Space to step through time. An action
-    with an arrow key or Space should therefore also have a letter.
+    While a policy plays, the arrow keys and Space control the playback and select no actions. An
+    action with such a key should therefore also have a letter, which selects it at any time.
     """
 
     name: str

@@ -27,7 +27,7 @@ def require(packages: Iterable[str], extra: str) -> None:
 def version(package: str) -> str:
     """Return the version of an installed package, or "" if it is not installed.
 
-    A package that is importable from a folder, without being installed, also has no version.
+    The result is also "" for a package that Python imports from a folder without installation.
     """
     try:
         return importlib.metadata.version(package)

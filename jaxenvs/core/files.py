@@ -82,7 +82,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def unfinished(folder: Path) -> list[Path]:
-    """Return the temporary files in `folder` of calls of `replacing` whose process was killed."""
+    """Return the temporary files of `replacing` that remain in `folder` if a process is killed."""
     return sorted(folder.glob(".*.part"))
 
 

@@ -283,8 +283,8 @@ def _natural(id: str) -> tuple[str | int, ...]:
 def absent(ids: Iterable[str], reason: str) -> None:
     """Record why environments of another package are not reproduced, and what to use instead.
 
-    The error message for one of these ids ends with `reason`. An id that is registered all the same
-    can be used normally.
+    The error message for one of these ids ends with `reason`. If such an id is registered
+    nevertheless, it can be used normally.
     """
     _absent.update(dict.fromkeys(ids, reason))
 

@@ -74,9 +74,7 @@ def _hash(self: Any) -> int:
 
 
 def _value(it: Any) -> tuple[Any, ...]:
-    """Return a hashable tuple of a struct's tree structure and its leaves' dtypes, shapes and
-    bytes.
-    """
+    """Return a hashable tuple: a struct's tree structure, then dtype, shape, bytes of each leaf."""
     leaves, structure = jax.tree.flatten(it)
     return structure, *(_leaf_value(leaf, it) for leaf in leaves)
 

@@ -179,8 +179,8 @@ class VectorEnv:
         if self.autoreset == "next_step":
             ended = jnp.asarray(state.ended).astype(jnp.bool_)
             stepped = _blank(stepped, ended)
-            # For an environment that this step only restarts, keep the old state: its wrappers may
-            # have counted this step in their statistics.
+            # For an environment that this step only restarts, keep the old state. In the new state,
+            # the statistics of wrappers may include this step.
             if self.env.carries_over:
                 stepped = stepped._replace(state=select(ended, state.env, stepped.state))
             state = state.replace(ended=stepped.done.astype(jnp.uint8))
@@ -332,9 +332,7 @@ class VectorEnv:
         return params
 
     def _check_rows(self, state: Any, rows: PyTree[Array]) -> None:
-        """Raise `TypeError` unless the first axis of the state and of `rows` has `num_envs`
-        entries.
-        """
+        """Raise `TypeError` unless the arrays of `state` and `rows` have `num_envs` rows."""
         if not isinstance(state, VectorState):
             kind = type(state).__name__
             raise TypeError(f"the state must come from this batch's reset or step, got {kind}")

@@ -51,8 +51,8 @@ class Wrapper(Env, kw_only=False):
     def __init_subclass__(cls, kw_only: bool | None = None, **kwargs: Any) -> None:
         """Make the subclass a frozen dataclass.
 
-        With `kw_only`, its fields must be given by name. If `kw_only` is None, this is so only if a
-        required field follows an optional one, because Python then requires names.
+        With `kw_only`, its fields must be given by name. None means True if a required field
+        follows an optional one, because Python then requires names, else False.
         """
         by_name = _needs_names(cls) if kw_only is None else kw_only
         super().__init_subclass__(kw_only=by_name, **kwargs)
@@ -262,8 +262,8 @@ def _of_wrapper(wrapper: Wrapper, member: Any) -> Any:
     """Return a member of the wrapped environment that takes the wrapper's states and params.
 
     A method with parameters such as `state`, `step` or `params` becomes a function. The function
-    takes these arguments as the wrapper has them, converts them to those of the wrapped
-    environment, and calls the method. Any other member is returned unchanged.
+    takes a state, step or params of the wrapper, converts them to those of the wrapped environment,
+    and calls the method. Any other member is returned unchanged.
     """
     if not inspect.isroutine(member):
         return member

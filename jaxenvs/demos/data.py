@@ -33,7 +33,8 @@ class Episode:
 class Demos:
     """Episodes as arrays, one after another.
 
-    In the shapes, `steps` is the number of steps of all episodes, `episodes` that of the episodes.
+    In the shapes, `steps` is the number of steps of all episodes together, and `episodes` is the
+    number of episodes.
 
     An episode has one more observation than steps: the observation after its last action. Step `t`
     of the dataset therefore leads from observation `obs_index[t]`, which is not `t` in later
@@ -46,7 +47,8 @@ class Demos:
     terminated: np.ndarray  # whether the task ended in the step, bool (steps,)
     truncated: np.ndarray  # whether the time limit ended the episode in the step, bool (steps,)
     lengths: np.ndarray  # number of steps of each episode, int64 (episodes,)
-    # Arrays (steps + episodes, ...) that all episodes have, such as `optimal_steps`.
+    # Further arrays by name, (steps + episodes, ...), such as `optimal_steps`. Only names that all
+    # episodes have are included.
     infos: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     options: tuple[Mapping[str, Any], ...] = ()  # `Episode.options` of each episode
     metadata: dict[str, Any] = dataclasses.field(default_factory=dict)  # content of metadata.json
@@ -58,7 +60,7 @@ class Demos:
 
     @property
     def steps(self) -> int:
-        """Number of steps."""
+        """Number of steps of all episodes together."""
         return len(self.reward)
 
     @property

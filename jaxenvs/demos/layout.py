@@ -20,7 +20,7 @@ DATA, METADATA, MAIN = "data", "metadata.json", "main_data.hdf5"
 OF_NAMESPACE = "namespace_metadata.json"
 EXTRA = "demos"
 _NAME = re.compile(r"(?:[-\w]+/)*[-\w]+-v\d+", re.ASCII)
-_PART = 100  # largest number of characters of a part of a name, between slashes
+_PART = 100  # maximum number of characters of each part of a name, between slashes
 
 
 class DemosError(ValueError):

@@ -33,9 +33,9 @@ def load(
     """Return a dataset as arrays.
 
     name: name of a dataset below the root, or the path of its folder.
-    env: environment of the dataset. If it is given, arrays are cast to the dtypes of its spaces,
-        and observations of MiniGrid (with the mission as text) are converted to its observations.
-        None: arrays are returned as stored.
+    env: environment of the dataset. Arrays are cast to the dtypes of its spaces. Observations with
+        text, such as MiniGrid's with its mission, are converted by `env.upstream_obs`. None: arrays
+        are returned as stored.
     folder: root of all datasets; None: Minari's.
 
     Text observations become arrays of strings. Raises `DemosError` for a folder that is not a

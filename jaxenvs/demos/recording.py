@@ -35,7 +35,7 @@ class _Steps(NamedTuple):
     reward: Array
     terminated: Array
     truncated: Array
-    playing: Array  # whether the step belongs to the episode
+    playing: Array  # False for steps after the end of the episode
 
 
 class Recorder:

@@ -132,7 +132,7 @@ class Writer:
 
     def remove(self) -> None:
         """Remove the files of an unfinished dataset, even while another thread writes them."""
-        # `finish` has moved the old dataset aside and is replacing it. The files in `_part` must
+        # `_old` exists only while `finish` replaces an old dataset. The files in `_part` must then
         # stay, because they become the new dataset.
         if self._old.exists():
             return
@@ -180,7 +180,10 @@ class Writer:
         group[name] = _checked(name, np.asarray(values, layout.stored_dtype(space)), length)
 
     def _name_spaces(self) -> None:
-        """Write the empty descriptions by which Minari recognises the folders above the dataset."""
+        """Write an empty description to each folder between the root and the dataset.
+
+        Minari recognises these folders, called namespaces, by their descriptions.
+        """
         for folder in self._namespaces:
             file = folder / layout.OF_NAMESPACE
             if not file.exists():

@@ -16,7 +16,8 @@ from . import api, blocks
 from .api import Entry
 from .errors import LevelError
 
-# Fields that only change observations, or whose values the text of a level contains.
+# Constructor fields that `id_of` ignores, because they only change observations, or because the
+# text of a level contains their values.
 OBSERVED = ("obs", "view_size", "see_through_walls", "tile_size", "task")
 SHIPPED = Path(__file__).parent / "shipped"  # levels that come with jaxenvs
 LARGEST = 256 * 2**20  # maximum size of a file, in bytes

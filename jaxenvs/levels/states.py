@@ -20,7 +20,7 @@ KEY = "key:"  # prefix of the names of arrays that are random keys
 
 
 def save_state(path: str | os.PathLike[str], env: Env, state: PyTree[Any]) -> None:
-    """Write a state of `env` to a `.npz` file, with the id, fields and version.
+    """Write a state to a `.npz` file, with the properties of `env` that `load_state` compares.
 
     The state may have a batch axis. Each array has the path of its leaf as its name.
     """
@@ -93,7 +93,7 @@ def _state(path: Any, env: Env, arrays: dict[str, np.ndarray]) -> PyTree[Any]:
 
 
 def _about(env: Env) -> dict[str, str]:
-    """Return properties of an environment that must be equal when a state is saved and loaded."""
+    """Return the properties that must be the same when a state is saved and when it is loaded."""
     key_type = str(jax.random.key_impl(jax.random.key(0)))
     return {
         "id": id_of(env)[0],

@@ -95,7 +95,7 @@ def check_value(subject: Subject) -> None:
 def check_types(subject: Subject) -> None:
     """Check that a step returns the same tree structure, shapes and dtypes as a reset.
 
-    Weak types must not change either, because they would make JAX compile again.
+    Whether a leaf is weakly typed must not change either, because JAX would compile again.
     """
     env = subject.env
     key, action = jax.random.key(0), env.action_space.sample(jax.random.key(1))
@@ -282,7 +282,7 @@ def check_ending(subject: Subject) -> None:
     env, params = subject.env, subject.env.default_params
     try:
         ending = env.ending(jax.jit(env.sample_level)(jax.random.key(0)))
-    except NotImplementedError:  # raised for a puzzle that lacks `inverse` and `predecessors`
+    except NotImplementedError:  # raised for a puzzle without `goal` or `predecessors`
         ending = None
     if ending is None:
         return

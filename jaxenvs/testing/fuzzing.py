@@ -2,7 +2,7 @@
 
 The play and the checks are one compiled program. The environments of a batch differ in levels, time
 limits and other params. Half of the actions are drawn uniformly from the action space. The other
-half are illegal (by the action mask) or invalid (outside the space).
+half are drawn to be illegal (by the action mask) or invalid (outside the space), where possible.
 """
 
 import dataclasses
@@ -82,10 +82,10 @@ class Fuzzer:
         """Play with random actions and params; return the number of steps that break each rule.
 
         The result maps the name of each rule to a number of steps. `_rules` checks most rules.
-        `hostile` is the fraction of actions that are illegal by the mask or outside the action
-        space. Float params are multiplied or divided by a random factor of up to `2 ** variation`.
-        If `variation` is above the field `near`, observations and rewards outside of their spaces
-        are not counted.
+        `hostile` is the probability that `_act` draws a wrong action: one that is illegal by the
+        mask or outside the action space, where possible. Float params are multiplied or divided by
+        a random factor of up to `2 ** variation`. If `variation` is above the field `near`,
+        observations and rewards outside of their spaces are not counted.
         """
         key_params, key_reset, key_play = jax.random.split(key, 3)
         params = self._vary(key_params, jnp.float32(variation))

@@ -30,7 +30,7 @@ class Subject:
     """An environment and its jitted functions, which all checks use."""
 
     env: Env
-    reset: Callable[..., Reset]  # `env.reset`: (key, params) -> first state and observation
+    reset: Callable[..., Reset]  # `env.reset`: (key, params) -> first observation and state
     step: Callable[..., Step]  # `env.step`: (key, state, action, params) -> result of the step
     batch_step: Callable[..., Step]  # `step` under `vmap`, with a leading axis in every argument
     # (key_reset, keys, actions, params) -> (result of the reset, results of all steps).

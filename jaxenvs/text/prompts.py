@@ -1,6 +1,7 @@
 """Prompts: the text that an agent receives before each action.
 
-A prompt has parts, separated by empty lines. The first line of a part is or begins with its title:
+A prompt has parts, separated by empty lines. The parts begin as follows; the last two lines below
+belong to one part:
 
     Rules: ...          rules, reward and end of an episode, from the environment's documentation
     Answer refused: ... only after an invalid answer: the reason
@@ -8,7 +9,7 @@ A prompt has parts, separated by empty lines. The first line of a part is or beg
     Changes: ...        only after the first action: `Env.describe_changes`
     Observation:        `Env.describe`
     Legal actions: ...  names, separated by semicolons
-    Answer with one legal action, ...
+    Answer with one legal action. ...
 """
 
 from typing import Any, NamedTuple

@@ -2,7 +2,7 @@
 
 The agent keeps a map of the cells that it has seen and walks to the object of the mission. It
 understands missions such as "get to the green goal square", "use the key to open the door and then
-get to the goal" and "go to the red ball". It ignores other missions.
+get to the goal" and "go to the red ball". For any other mission, it walks to a goal square.
 """
 
 import random

@@ -61,8 +61,9 @@ class Derived:
         return Reset(self.observe(state, params), state)
 
     def checked_params(self, params: Any, where: str) -> Any:
-        """Return `params` (None: the defaults) as arrays of the right dtypes; raise if they do not
-        fit.
+        """Return `params` as arrays of the right dtypes; None means the default params.
+
+        Raises `TypeError` if the params do not fit.
         """
         defaults = self.default_params
         return checks.tree_like(defaults if params is None else params, defaults, where, "params")
@@ -70,8 +71,8 @@ class Derived:
     def check_values(self, params: Any, where: str) -> None:
         """Check concrete params before a trace; raise an error if they do not fit.
 
-        The errors are those of `checked_params`, and errors for values that do not fit their dtype.
-        A trace cannot check values, because it does not know them.
+        Raises the errors of `checked_params`. Unlike a trace, which does not know values, this
+        method also finds values that do not fit their dtype.
         """
         _check_once(self, params, where)
 

@@ -63,9 +63,8 @@ class PlayerPart(Part):
     def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:
         """Return side effects of an action: the facts and cells that viewers highlight after it.
 
-        By default there are none.
-
-        `before` and `after` are the states around the action. Not traceable by JAX.
+        `before` and `after` are the states around the action. By default there are no side effects.
+        Not traceable by JAX.
         """
         return Effects()
 
@@ -163,7 +162,7 @@ class PlayerPart(Part):
         return None
 
     def trail(self, state: Any, action: int) -> Sequence[tuple[float, float]] | None:
-        """Return the points that the latest step adds to a line that players draw over the picture.
+        """Return the points that the latest step adds to the line that viewers draw on the picture.
 
         The line shows the course of the episode. Its points are (x, y), from 0 to 1 across the
         picture. `state` is the state after `action`, the latest action; `action` is -1 at the start
@@ -174,7 +173,7 @@ class PlayerPart(Part):
     def picture_between(
         self, state: Any, action: int, share: float, tile_size: int
     ) -> UInt8[Array, "height width 3"] | None:
-        """Return a picture of the state during an action, so that players can animate the action.
+        """Return a picture of the state during an action, so that viewers can animate the action.
 
         `share` is the fraction of the action that is done, from 0 to 1. The default is None: the
         action is not animated. Not traceable by JAX.

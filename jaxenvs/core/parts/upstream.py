@@ -25,9 +25,8 @@ class Ending(NamedTuple):
 class UpstreamPart(Part):
     """Members that convert states and observations of the original environment.
 
-    This environment reproduces the rules of the original environment, which belongs to another
-    package, such as MiniGrid. The member `ending` concerns no other package, but belongs to this
-    class too.
+    The original environment belongs to another package, such as MiniGrid; this environment
+    reproduces its rules. The class also has `ending`, which does not concern other packages.
     """
 
     # Import name of the package whose rules this environment reproduces; "" if there is none.

@@ -174,13 +174,14 @@ class ActionRepeat(SuccessInInfo):
         """
 
     def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:
-        """Return no effects, because several steps of the wrapped environment lie between the
-        states.
+        """Return no effects.
+
+        Several steps of the wrapped environment lie between the states `before` and `after`.
         """
         return Effects()
 
     def picture_between(self, state: Any, action: int, share: float, tile_size: int) -> None:
-        """Return None, so that players do not animate actions.
+        """Return None, so that viewers do not animate actions.
 
         Several steps of the wrapped environment lie between two states.
         """

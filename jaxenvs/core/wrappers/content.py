@@ -12,8 +12,8 @@ from jaxtyping import PyTree
 class ByContent:
     """Hashable object that is compared by the arrays of `content`, which must not change.
 
-    An environment can have such an object as a field, because fields must be hashable. Environments
-    with equal fields share compiled programs.
+    The fields of an environment must be hashable. An array cannot be a field, but an object of this
+    class can. Environments with equal fields share compiled programs.
     """
 
     @property

@@ -1,7 +1,7 @@
 """`SuccessInInfo`, a base class of wrappers that change the reward or the state of a step.
 
-`succeeded` computes success from a step. A wrapper must therefore call it before it changes the
-step, and store the result.
+`succeeded` computes success from the unchanged step. A wrapper must therefore call `succeeded`
+before it changes the step, and store the result.
 """
 
 from jaxtyping import Array, Bool
