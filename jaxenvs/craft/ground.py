@@ -265,8 +265,9 @@ def codes(
 ) -> Int32[Array, "*shape"]:
     """Return, for each block, 1 if it is in `first`, plus 2 if it is in `second`.
 
-    If both sets fit into one constant word, one table lookup by shifts gives the result. It uses
-    `blocks` only once; XLA on a GPU writes an array that is used twice to memory and reads it back.
+    If both sets fit into one constant word, the result is computed by a shift of this word, which
+    uses `blocks` only once. XLA on a GPU writes an array that is used twice to memory and reads it
+    back.
     """
     sets = [set(first), set(second)]
     if max(int(b) for b in sets[0] | sets[1]) < _BITS // 2:
