@@ -323,10 +323,10 @@ def allowed(
 
 
 def _halves(rules: Rules, row: MobRow) -> tuple[int, ...]:
-    """Return the indices (0, 1 or both) of the sets of `planes` on whose blocks `row` appears.
+    """Return the indices (0, 1 or both) of the block sets on which the mob type `row` appears.
 
-    `row` is a type of mob. It appears on all blocks of such a set, because `planes` groups blocks
-    by the mobs that appear on them.
+    `planes` returns the two sets. A mob type appears on all blocks of a set or on none, because
+    `planes` groups blocks by the mobs that appear on them.
     """
     return tuple(i for i, plane in enumerate(planes(rules)) if plane & row.appears_on)
 

@@ -125,8 +125,8 @@ def _cell_draws(ours, theirs, trees, ores, map):
     """Return one draw per cell that gives the same block as craftax's six draws.
 
     craftax makes one draw for a tree and five for ores. `map` is craftax's finished world; its
-    blocks show which draws matter. On grass and other open ground, the draw for a tree decides
-    first; in mountains, only the draws for ores matter.
+    blocks show which draws matter. On ground where trees can grow, the draw for a tree decides
+    first; on all other cells, only the draws for ores matter.
     """
 
     def ore(of, start, stop, otherwise):
