@@ -104,7 +104,7 @@ def make(
     covers, corner, chest, fountain = ((room >> np.uint32(8 * i)) & 0xFF for i in range(4))
     # If several rooms cover a cell, the last of these rooms decides whether the cell is a chest.
     # The last room has the highest bit in `covers`. This bit is also set in `chest` if and only if
-    # `chest` exceeds `covers ^ chest`, the bits of the rooms that cover the cell with another block.
+    # `chest` exceeds `covers ^ chest`, the bits of the rooms without a chest on the cell.
     map = jnp.where(chest > (covers ^ chest), Block.CHEST, Block.PATH)
     map = jnp.where(fountain > (covers ^ fountain), row["fountain"], map)
     map = jnp.where((way >> np.uint32(16)) != 0, row["special"], map)
