@@ -61,8 +61,8 @@ class Rooms(NamedTuple):
     chest: Int32[Array, "*floors rooms 2"]  # offset of the chest from the room's corner, in cells
     fountain: Int32[Array, "*floors rooms 2"]  # offset of the fountain from the room's corner
     has_fountain: Bool[Array, "*floors rooms"]
-    # Index of the room to which the corridor of room i leads: 0 to i - 1. The value i stands for
-    # the last room.
+    # Entry i has the room to which the corridor of room i leads: the index of an earlier room, or
+    # i, which stands for the last room.
     joins: Int32[Array, "*floors rooms"]
 
 
@@ -103,8 +103,8 @@ def make(
     is_near = (beside[0] | beside[1]) != 0
     covers, corner, chest, fountain = ((room >> np.uint32(8 * i)) & 0xFF for i in range(4))
     # If several rooms cover a cell, the last of these rooms decides whether the cell is a chest.
-    # The last room has the highest bit in `covers`. Therefore a cell with a chest of some room
-    # shows this chest only if the room's bit exceeds the bits of all other rooms on the cell.
+    # The last room has the highest bit in `covers`. This bit is also set in `chest` if and only if
+    # `chest` exceeds `covers ^ chest`, the bits of the rooms without a chest on the cell.
     map = jnp.where(chest > (covers ^ chest), Block.CHEST, Block.PATH)
     map = jnp.where(fountain > (covers ^ fountain), row["fountain"], map)
     map = jnp.where((way >> np.uint32(16)) != 0, row["special"], map)

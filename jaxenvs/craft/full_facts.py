@@ -120,8 +120,8 @@ MOBS, FLYING, MISSILES, ITEMS, DARK = 64, 96, 112, 128, 255
 def cells(rules: Rules, view: full_sight.View) -> UInt8[Array, "rows columns"]:
     """Return the byte that stands for what is visible on each cell of the view; traceable by JAX.
 
-    `sights` has the meaning of each byte. Visible is the first of these that the cell has:
-    darkness, mob, projectile, item, block.
+    `sights` has the meaning of each byte. If a cell has several of the following, only the first is
+    visible: darkness, mob, projectile, item, block.
     """
     lies = jnp.zeros(len(Item), jnp.bool_).at[np.array([*LIES], np.int32)].set(True)
     item = view.item.astype(jnp.int32)

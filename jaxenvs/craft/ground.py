@@ -2,8 +2,8 @@
 
 Rules read and write single cells. Reads already see the writes of the step, but the map changes
 only when the stage `plants.grow` applies all writes together. A cell of Classic's map is a block.
-In the full game a cell is a byte: the block in the bits BLOCK, the bit ITEM if an item lies there
-(a ladder where the floor has one, else a torch), and the bit LIT if the cell is lit.
+In the full game a cell is a byte: the block in the bits BLOCK, the bit ITEM if a ladder or a torch
+lies on the cell, and the bit LIT if the cell is lit.
 """
 
 from collections.abc import Iterable
@@ -243,9 +243,9 @@ def is_in(block: Array, blocks: Iterable[int]) -> Bool[Array, "*shape"]:
 
 
 def span(blocks: Iterable[int]) -> tuple[int, int]:
-    """Encode a set of blocks as a pair: the lowest block of the set, and a bit mask.
+    """Encode a set of blocks as a pair (low, mask); `low` is the lowest block of the set.
 
-    Bit i of the mask is 1 if the block with the number of the lowest block plus i is in the set.
+    Bit i of `mask` is 1 if the set contains the block number `low + i`.
     """
     low = min(int(b) for b in blocks)
     return low, sum(1 << (int(b) - low) for b in set(blocks))
@@ -265,8 +265,9 @@ def codes(
 ) -> Int32[Array, "*shape"]:
     """Return, for each block, 1 if it is in `first`, plus 2 if it is in `second`.
 
-    If both sets fit into one constant word, the code uses `blocks` only once. If an array is used
-    twice, XLA on a GPU writes it to memory and reads it again.
+    If both sets fit into one constant word, the result is computed by a shift of this word, which
+    uses `blocks` only once. XLA on a GPU writes an array that is used twice to memory and reads it
+    back.
     """
     sets = [set(first), set(second)]
     if max(int(b) for b in sets[0] | sets[1]) < _BITS // 2:

@@ -45,8 +45,8 @@ def each(
     Lattices of equal shape are processed together, so that a GPU thread computes four neighbouring
     cells and loads their common gradients once.
     """
-    # Transpose the lattice, not the noise computed from it. If the noise were transposed, XLA on a
-    # GPU would fuse this with other operations and transpose them too.
+    # Transpose the lattice, not the noise computed from it. XLA on a GPU would fuse a transposition
+    # of the noise with other operations and transpose them too.
     every = [*lattices, lattices[turned].T]
     kinds = [(x.shape, i == len(lattices)) for i, x in enumerate(every)]
     groups = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in kinds}

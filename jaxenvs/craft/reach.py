@@ -25,9 +25,9 @@ from .tables import Block, MobRow, Rules
 
 # On the boss floor, melee and ranged mobs appear on graves at most this many cells from the player.
 SIEGE = 6
-# Number of map cells that share a word of `grounds`.
-# `planes` returns two sets of blocks. For each of these cells, the low half of the word has a bit
-# for the first set, and the high half has a bit for the second set.
+# Number of map cells that share a 32-bit word of `grounds`. Each cell has two bits: one in the low
+# half of the word for the first set of blocks that `planes` returns, one in the high half for the
+# second set.
 _CELLS = 16
 _WORD = 2 * _CELLS  # number of map cells per word, in words with one bit per cell
 _OFFSET = 64  # number added to rows and columns relative to the player, so that they are positive
@@ -323,10 +323,10 @@ def allowed(
 
 
 def _halves(rules: Rules, row: MobRow) -> tuple[int, ...]:
-    """Return the indices (0, 1 or both) of the sets of `planes` on whose blocks `row` appears.
+    """Return the indices (0, 1 or both) of the block sets on which the mob type `row` appears.
 
-    `row` is a type of mob. It appears on all blocks of such a set, because `planes` groups blocks
-    by the mobs that appear on them.
+    `planes` returns the two sets. A mob type appears on all blocks of a set or on none, because
+    `planes` groups blocks by the mobs that appear on them.
     """
     return tuple(i for i, plane in enumerate(planes(rules)) if plane & row.appears_on)
 

@@ -174,8 +174,9 @@ def who(
 
     Craftax's quirks: slots are written one after another, and a slot that is dead or out of view
     clears the bit that an earlier slot of its type has set. A dead slot in view clears the bit on
-    its own cell. A slot at most one view height above the view clears it one view height lower; a
-    slot at most one view width left of the view clears it one view width farther right.
+    its own cell. A slot at most one view height above the view clears the bit on the cell one view
+    height lower; a slot at most one view width left of the view, on the cell one view width farther
+    right.
     """
     height, width = rules.view
     rows = np.arange(height, dtype=np.int32)[:, None]

@@ -146,9 +146,10 @@ def marks_at(rules: Rules, spots: Sequence[Array]) -> list[UInt32[Array, " cells
 def _place(rules: Rules, world: World, slot: Any) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
     """Return the view cell to which `sight.who` writes a slot, and whether the slot is visible.
 
-    The cell is an index; _NOWHERE stands for no cell. A slot that is less than a view's height
-    above, or width left of, the view gets the cell at the opposite side, as in Craftax. Such slots
-    and dead slots are not visible, but `sight.who` clears their bit in their cell.
+    The cell is an index; _NOWHERE stands for no cell. As in Craftax, a slot at most one view height
+    above the view gets the cell one view height lower, and a slot at most one view width left of
+    the view gets the cell one view width farther right. Such slots and dead slots are not visible,
+    but `sight.who` clears the bit of their type in their cell.
     """
     (height, width), first = rules.view, corner(rules, world)
     row, column = slot.row - first.row, slot.column - first.column

@@ -239,8 +239,8 @@ def world_words(rules: Rules, world: World, known: Known = UNKNOWN) -> list[Int3
 def known_words(rules: Rules, world: World, words: Sequence[Array]) -> Known:
     """Return `world` and its packed words as a `Known`, for packing a later `World` of the step.
 
-    Then words whose values have not changed are reused. `words` must be the output of `world_words`
-    for `world`.
+    That packing reuses the words whose values have not changed. `words` must be the output of
+    `world_words` for `world`.
     """
     first = len(split(rules.packing.player))
     return Known(_things(rules, world), [*words[:first], *words[first + len(world.earned) :]])

@@ -1,4 +1,4 @@
-"""Random worlds for tests of observations, in which every number uses all values of its bits.
+"""Random worlds for tests of observations, unpacked from words of random bits.
 
 Several slots share a cell, some are just beyond the view or the map, many are dead, and the player
 is often at a border. Many of these worlds cannot occur in a game.

@@ -124,9 +124,9 @@ CHANCES = {
 def _cell_draws(ours, theirs, trees, ores, map):
     """Return one draw per cell that gives the same block as craftax's six draws.
 
-    craftax makes one draw for a tree and five for ores. The cells of the world `map` of craftax
-    show which draws matter: on ground the tree's draw decides first, in mountains only the ores'
-    draws.
+    craftax makes one draw for a tree and five for ores. `map` is craftax's finished world; its
+    blocks show which draws matter. On ground where trees can grow, the draw for a tree decides
+    first; on all other cells, only the draws for ores matter.
     """
 
     def ore(of, start, stop, otherwise):

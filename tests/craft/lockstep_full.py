@@ -24,7 +24,10 @@ RANGES = {"day_length": (20, 600), "mob_despawn_distance": (4, 15), "max_attribu
 
 
 def chosen(theirs, key, way):
-    """Return the action of the policy with index `way`, or the action -1 - `way` if `way` < 0."""
+    """Return the action of the policy with index `way`; a negative `way` forces an action.
+
+    The forced action is `-1 - way`, so that -1 forces action 0, and -2 forces action 1.
+    """
     able = peer.ENV.action_mask(peer.from_craftax(theirs)) | (way != PLAY.index("able"))
     odds = jnp.log(jnp.where(able, jnp.asarray(ODDS, jnp.float32)[way], 0))
     action = jax.random.categorical(jax.random.split(key)[1], odds).astype(jnp.int32)

@@ -292,8 +292,8 @@ def to_craftax(env, ours, params=None):
 def fields(state):
     """Return a dict of the values of a craftax state that must equal the values of our state.
 
-    Values that our state limits are limited here too: negative healths and cooldowns become 0, and
-    the positions of arrows are clipped.
+    Values that our state clips are clipped here too: negative healths and cooldowns become 0, and
+    the positions of arrows are clipped to the range that our state can store.
     """
     named = {
         "map": state.map,

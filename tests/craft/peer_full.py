@@ -141,8 +141,8 @@ def level_of(theirs):
 def fields(theirs):
     """Return a dict of the values of a craftax state that must equal the values of our state.
 
-    Values that our state limits are limited here too: numbers of which only the sign matters are at
-    least 0, and positions of projectiles are clipped to near the map. The light is replaced by
+    Values that our state clips are clipped here too: kills, ages of plants, cooldowns, the timer of
+    the boss fight, and positions. The health of dead mobs is replaced by 0, and the light by
     whether a cell is lit.
     """
     kinds = [f"{kind}s" for kind in FLYING.values()]

@@ -1,7 +1,8 @@
 """A scripted policy for Classic that earns many achievements, by following the tech tree.
 
 The policy reads craftax's state. It is pure JAX, so that it runs inside the compiled comparison. It
-walks by distances over the 17 x 17 cells around the player, and wanders when no target is in sight.
+takes shortest paths within the 17 x 17 cells around the player, and wanders when no target is in
+sight.
 """
 
 import jax

@@ -32,7 +32,11 @@ def advance(key, state, action):
 
 
 def _beside(world, cells, plan):
-    """Return rows, columns, blocks, distances and `use` flags of the four adjacent cells."""
+    """Return five arrays with one value for each of the four adjacent cells.
+
+    They are the rows, the columns, the blocks, the distances to the target (`plan["field"]`), and
+    whether the clone uses the cell's block instead of entering the cell (`plan["use"]`).
+    """
     rows, columns = world.row + WAYS[:, 0], world.column + WAYS[:, 1]
     inside = (rows >= 0) & (rows < 48) & (columns >= 0) & (columns < 48)
     index = rows.clip(0, 47) * 48 + columns.clip(0, 47)
@@ -45,7 +49,8 @@ def _mobs(world, plan, rows, columns):
     """Return three arrays of flags, with one flag for each of the four directions.
 
     The flags of the arrays say whether a mob is on the adjacent cell, whether a foe is on the
-    adjacent cell, and whether a foe is within the reach of a shot in this direction.
+    adjacent cell, and whether a foe is within the reach of a shot in this direction. Foes are melee
+    and ranged mobs; if `plan["hunt"]` is True, passive mobs too.
     """
     foes = [*world.mobs["melee"], *world.mobs["ranged"]]
     mobs = [*foes, *world.mobs["passive"]]
@@ -100,9 +105,9 @@ def policy(noise, world, cells, plan):
 
 
 def _clone(key, state, plan, forced, noise):
-    """Roll out a clone; return its last state, its actions, its last `World` and a number.
+    """Roll out a clone; return its last state, its actions, its last `World` and a count.
 
-    The number says of how many cells marked in `plan["use"]` the clone has changed the block.
+    The count is the number of cells marked in `plan["use"]` whose block has changed.
     """
 
     def once(before, step):

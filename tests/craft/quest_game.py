@@ -43,7 +43,7 @@ class Game:
     def __init__(self, seed):
         self.key = jax.random.key(seed)
         self.state, self.actions, self.history = begin(self.key), [], []
-        self.mode = {}  # plan in progress, such as a rest -> its progress
+        self.mode = {}  # progress of plans by name; for example, `rest` is True during a rest
         self.rolls = 0
         self.last = ""
         self.read()

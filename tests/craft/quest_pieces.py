@@ -56,7 +56,7 @@ def do(game, *actions):
 
 
 def aside(game, *actions, score):
-    """Take the given actions, if better after up to three steps aside.
+    """Take zero to three steps aside, then the given actions.
 
     The chosen steps maximise `score` of the world after the actions, minus 0.5 per step aside.
     """

@@ -23,7 +23,7 @@ from jaxenvs.craft.full_rows import ARMOUR
 from jaxenvs.craft.magic import EFFECTS
 from jaxenvs.craft.tables import Action, Block
 
-SEED = 3109  # seed of a world that has no graves, on which mobs appear, near the necromancer
+SEED = 3109  # seed of a world without graves (where mobs appear) near the necromancer
 RECORD = Path(__file__).with_name("quest.npz")
 CLEARED = 8  # number of kills that open a floor's ladder
 HEAL, MANA, WAKE = (EFFECTS.index(effect) for effect in (("health", 8), ("mana", 8), ("energy", 8)))

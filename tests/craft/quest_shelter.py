@@ -1,8 +1,8 @@
 """Plan shelters for `quest_player`: chambers of one, two or four cells, walled in by stones.
 
-To place a stone, the player must face its cell; but to turn towards a free cell moves the player
-into the cell, so the order of the stones is a puzzle. A search over position, direction and closed
-cells finds the shortest sequence of actions.
+To place a stone on a cell, the player must face the cell. But a player who turns towards a free
+cell also moves into it, so the order of the stones is a puzzle. A search over position, direction
+and closed cells finds the shortest sequence of actions.
 """
 
 from typing import NamedTuple

@@ -16,7 +16,8 @@ SOLID = [int(block) for block in CLASSIC.solid]
 TOOLS = CLASSIC.items[6:]
 # Vectors of a step to the left, right, up and down.
 STEPS = np.array([[0, -1], [0, 1], [-1, 0], [1, 0]])
-# Three kinds of random ground: the weight of each block. The last one has all blocks equally often.
+# Relative probabilities of blocks, for three types of random ground. In the last type, all blocks
+# are equally likely.
 GROUNDS = [
     {"GRASS": 12, "SAND": 1, "PATH": 3, "WATER": 1, "TREE": 1, "STONE": 1},
     {"PATH": 10, "STONE": 4, "COAL": 1, "IRON": 1, "DIAMOND": 1, "LAVA": 1},

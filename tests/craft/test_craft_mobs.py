@@ -149,7 +149,7 @@ def test_cows_wander_half_of_the_time(step):
 def test_mobs_move_one_after_another():
     """Check that a cow can enter a cell that an earlier cow leaves in the same step.
 
-    Check also that it cannot enter the cell of a later cow, which has not moved yet.
+    Check also that a cow cannot enter the cell of a later cow, which has not moved yet.
     """
     becomes("> . . C C .", A.NOOP, "> . C C . .", draws=quiet(passive_step=0))
     becomes("> . . C C .", A.NOOP, "> . . C . C", draws=quiet(passive_step=1))

@@ -129,7 +129,7 @@ def test_fusion_would_show():
 
 
 def test_no_light_is_near_the_darkest():
-    """Check that no light is so near the threshold that rounding decides whether a cell is lit.
+    """Check that no light is so near `DARKEST` that rounding decides whether a cell is lit.
 
     On a GPU, `sqrt` and division may differ from the CPU's in the last bits.
     """

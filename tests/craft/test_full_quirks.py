@@ -17,7 +17,7 @@ pytestmark = pytest.mark.full
 
 GROUP = "lockstep_full"  # tests of this group share a worker, which compiles both games once
 UP, RIGHT = 3, 2
-ROUNDS = 4  # number of batches in the test of forbidden actions
+ROUNDS = 4  # number of forbidden actions that the test of masks draws for each state
 AHEAD, BELOW = np.array([0, 1]), np.array([1, 0])
 
 
@@ -247,7 +247,8 @@ def test_quirk(name):
 def test_masked_actions_have_the_result_of_noop():
     """Check that an action that the mask forbids leads to the same state as NOOP.
 
-    ROUNDS batches are stepped, with states of all kinds and random forbidden actions.
+    The same batch, with states of all kinds, is stepped ROUNDS times; each time, other forbidden
+    actions are drawn.
     """
     run, params = lockstep.sides(), lockstep.numbers(ROWS, 0, share=0, gods=0)
     theirs, ours = run.begin(starts.batch(ROWS, seed=3)[0], params)

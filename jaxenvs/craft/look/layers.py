@@ -102,8 +102,8 @@ class Numbers(NamedTuple):
 
     A ground is a block with its item, or an icon of the inventory. An overlay is drawn above a
     ground: a creature (the player or a mob) with a projectile, or a number. Creatures and
-    projectiles are numbered from 1, and 0 stands for none. The index in `overlays` of a creature
-    with a projectile is the creature's number times `flights`, plus the projectile's number.
+    projectiles are numbered from 1, and 0 stands for none. The overlay of a creature with a
+    projectile has the index `creature * flights + projectile` in `overlays`.
     """
 
     blank: int  # index, in `grounds`, of the sprite of an empty inventory cell
@@ -116,7 +116,7 @@ class Numbers(NamedTuple):
     # Projectile name -> number of the projectile flying left, from which the index of an overlay is
     # computed. Add 1 to the number if the projectile flies right, 2 if up, 3 if down.
     flying: dict[str, int]
-    flights: int
+    flights: int  # number of projectile drawings: four directions of each type, and 1 for none
     digits: int  # index, in `overlays`, of the sprite of the number 0; the numbers 1 to MOST follow
 
 
