@@ -230,7 +230,8 @@ def _pad(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
 
 def _concatenate(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     (axis,) = indices.numbers(instruction.rest, "dimensions")
-    # `known` is True if all lanes read from the same operand. The warp then needs no branch.
+    # `known` is True if all lanes have the same index on the concatenated axis. All of them then
+    # read from the same operand, and the warp needs no branch.
     start, known = 0, np.ptp(lanes.at[axis]) == 0
     for name in instruction.operands:
         width = indices.dims(walk.fused[name].shape)[axis]
