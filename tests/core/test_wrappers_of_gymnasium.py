@@ -127,7 +127,7 @@ def test_shared_scales_of_rewards_are_those_of_gymnasiums_batches():
 
 
 def test_shared_statistics_of_observations_are_those_of_a_batch_of_steps():
-    """The shared statistics are those of the observations that steps return.
+    """The statistics that a batch shares include exactly the observations that steps return.
 
     Gymnasium's wrapper is not compared, because its statistics also include observations of resets.
     """
