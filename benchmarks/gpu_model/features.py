@@ -59,7 +59,8 @@ class Features(NamedTuple):
     warps: float = 0.0  # number of warps of the launch
     blocks: float = 0.0  # number of thread blocks of the launch
     instructions: float = 0.0  # number of issue slots (machine instructions)
-    # Issue slots for divisions, remainders, roots and trigonometry, also part of `instructions`.
+    # Issue slots for operations that cost 8 slots or more, such as divisions, roots and cosines;
+    # also part of `instructions`.
     special: float = 0.0
     # Issue slots, also part of `instructions`, for the second half of a transposition, after the
     # tiles have been written to shared memory.

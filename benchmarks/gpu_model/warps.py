@@ -88,7 +88,8 @@ class Work:
     """Work of an average warp. Multiply it by the number of warps to get the work of a launch."""
 
     instructions: float = 0.0  # number of issue slots (machine instructions)
-    # Issue slots for divisions, remainders, roots and trigonometry, also part of `instructions`.
+    # Issue slots for operations that cost 8 slots or more, such as divisions, roots and cosines;
+    # also part of `instructions`.
     special: float = 0.0
     loads: float = 0.0  # number of load instructions
     lines: float = 0.0  # number of 128-byte cache lines that each load reads, summed over loads
