@@ -92,11 +92,11 @@ def _stepper(env_id: str, batch: int) -> Loop:
 
 
 def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
-    """Return a function that draws `TRIPS` batches of candidate levels, and its second argument.
+    """Return a pair: a function (key, states), and the value to pass to it as `states`.
 
-    The function's arguments are a random key and a batch of states, all zeros, that sets the
-    shapes. It returns the initial states in the last batch of levels, and the number of accepted
-    candidates.
+    The function draws `TRIPS` batches of candidate levels. It returns the initial states in the
+    last batch of levels, and the number of accepted candidates. `states` is a batch of states that
+    only sets shapes and dtypes; all its values are zero.
     """
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.checked_params(None, "world_cost")

@@ -59,7 +59,8 @@ def staggered(env_id: str, num_envs: int, source: str, limit: int, chunk: int) -
     """Return a batch of this library's environments with the time limit `limit` (0: no limit).
 
     The step counters start at values spread evenly from 0 to the limit, so that the episodes end in
-    different steps. The observation is replaced by the pair (observation, done).
+    different steps. The observation is replaced by the pair (observation, done), because a rollout
+    stores only observations and rewards.
     """
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.default_params.replace(max_steps_in_episode=limit or NEVER)

@@ -48,7 +48,7 @@ class Loop(timing.Runner):
 
 
 def tensors(env_id: str, num_envs: int) -> tuple[Callable[[], Any], Callable[[], None]]:
-    """Return a step of `to_torch_vec`, and a function that waits for the device."""
+    """Return two functions: a random step of `to_torch_vec`, and a wait for the device."""
     import torch  # pyright: ignore[reportMissingImports]
 
     envs = adapters.to_torch_vec(env_id, num_envs)
@@ -66,7 +66,7 @@ def tensors(env_id: str, num_envs: int) -> tuple[Callable[[], Any], Callable[[],
 
 
 def arrays(env_id: str, num_envs: int) -> tuple[Callable[[], Any], Callable[[], None]]:
-    """Return a step of `to_gymnasium_vec`, and a function that waits for the device.
+    """Return two functions: a random step of `to_gymnasium_vec`, and a wait for the device.
 
     The step converts actions from tensors to NumPy, and results from NumPy to tensors.
     """

@@ -47,7 +47,7 @@ DIFFERENTIAL = (
     "Grid-RedBlueDoors-6x6-v0",  # doors that must be opened in order
 )
 # Ids whose golden traces are checked only with `full`, because other ids have the same kinds of
-# levels and instructions. By default, the ids in `COMPARED` are not checked either.
+# levels and instructions. The golden traces of ids in `COMPARED` are not checked by default either.
 GOLDEN_FULL = (
     "BabyAI-ActionObjDoor-v0",
     "BabyAI-BlockedUnlockPickup-v0",

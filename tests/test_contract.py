@@ -71,9 +71,9 @@ def digest(subject):
 def test_results_are_the_same_with_x64_on(ids):
     """A process with JAX's 64-bit types enabled gives the same results as a process without them.
 
-    They must be enabled before anything is traced, so two processes are needed. Both run without
-    the tests' XLA flags: these disable passes of XLA, and then the last bit of a MiniGrid reward
-    would differ.
+    The types must be enabled before anything is traced, so two processes are needed. Both run
+    without the tests' XLA flags: these disable passes of XLA, and then the last bit of a MiniGrid
+    reward would differ.
     """
     assert _digests(ids, x64=True) == _digests(ids, x64=False)
 

@@ -394,7 +394,7 @@ def test_the_extra_for_gymnax_brings_what_gymnax_imports_but_does_not_require():
 
 
 def test_the_lowest_set_is_the_lower_bounds():
-    """`.ci/lowest.txt`, which CI installs, pins exactly the lower bounds of pyproject.toml."""
+    """`.ci/lowest.txt`, which CI installs, pins core, train, play and mcp to their lower bounds."""
     project = settings()["project"]
     extras = project["optional-dependencies"]
     promised = {tuple(r.split(">=")) for r in project["dependencies"] + extras["train"]}

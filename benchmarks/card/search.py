@@ -58,9 +58,10 @@ def _searched(work: Work, env_id: str, batch_size: int) -> Records:
 
 
 def korf_hundred(work: Work) -> None:
-    """Solve Korf's hundred 15-puzzles with proof of optimality, in a single search.
+    """Solve Korf's hundred 15-puzzles together, with proof of optimality, for each batch size.
 
-    All puzzles store their nodes in the same table.
+    All puzzles store their nodes in the same table. If it becomes full, the puzzles that are not
+    solved yet are searched again (see `_passes`).
     """
     for batch_size in (256,) if work.tiny else BATCHES:
         figures = functools.partial(_solved, batch_size, 2 if work.tiny else len(korf.LEVELS))
@@ -68,7 +69,7 @@ def korf_hundred(work: Work) -> None:
 
 
 def _solved(batch_size: int, count: int) -> Records:
-    """Solve the `count` easiest of Korf's puzzles in one search; return a record of the search."""
+    """Solve the `count` easiest of Korf's puzzles together; return a record of all passes."""
     puzzle: Any = jaxenvs.make(FIFTEEN)
     chosen = korf.LEVELS[:count]
     boards = jnp.stack([puzzle.level(level.numbers).board for level in chosen])

@@ -175,8 +175,8 @@ def flat(record: dict[str, Any]) -> dict[str, Any]:
 def launches(runner: timing.BatchRunner) -> dict[str, int]:
     """Count the GPU kernels that a step of the timed program launches.
 
-    Return {} on a CPU, or if the step cannot be found in the program's HLO: another loop has
-    equally many iterations, or this release of XLA writes HLO differently.
+    Return {} on a CPU, or if the loop over steps cannot be found in the program's HLO, because
+    another loop has equally many iterations or this release of XLA writes HLO differently.
     """
     if jax.default_backend() == "cpu":
         return {}

@@ -117,7 +117,7 @@ def sliced(
 
     A slice starts from the newest checkpoint and lasts until the run ends or the time is up.
     `words` are the arguments of `jaxenvs train` for the first slice, `later` those for slices that
-    resume the run. A tiny run, which only tests the job, takes its arguments from `tiny`, and
+    resume the run. A tiny run, which only tests the job, starts with the arguments `tiny` and
     resumes with the last two of them. `judged` maps the directory of the finished run to additional
     records.
     """

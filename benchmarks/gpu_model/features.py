@@ -59,7 +59,8 @@ class Features(NamedTuple):
     warps: float = 0.0  # number of warps of the launch
     blocks: float = 0.0  # number of thread blocks of the launch
     instructions: float = 0.0  # number of issue slots (machine instructions)
-    # Issue slots for divisions, remainders, roots and trigonometry, also part of `instructions`.
+    # Issue slots for operations that cost 8 slots or more, such as divisions, roots and cosines;
+    # also part of `instructions`.
     special: float = 0.0
     # Issue slots, also part of `instructions`, for the second half of a transposition, after the
     # tiles have been written to shared memory.
@@ -191,7 +192,7 @@ def _ask(
 
 
 def _read_small(walk: Walk, instruction: hlo.Instruction, warps: float) -> None:
-    """Request a result of the kernel from `walk` that is smaller or larger than the main array.
+    """Request from `walk` a result of the kernel whose size differs from the main array's.
 
     The work for this result is spread evenly over all `warps` warps of the launch.
     """
@@ -251,7 +252,8 @@ def _reduce(launch: Launch) -> Features:
         elif result.opcode != "reduce":
             _read_small(walk, result, grid.warps)
     pieces = max(-(-width // (LANES * unroll)), 1) if by_row else LANES
-    # A block has the usual number of warps or, if it is larger, the number that reads a row.
+    # A block has `BLOCK["reduce"]` warps, or `pieces` warps if that is more. `pieces` is the number
+    # of warps that read a row, or `LANES` if the last axis is not reduced.
     blocks = grid.warps / max(pieces, BLOCK["reduce"])
     sectors += len(heroes) / pieces if by_row else len(heroes) * 4 / width
     steps = math.log2(min(max(width / unroll, 2), LANES)) if by_row else 1.0

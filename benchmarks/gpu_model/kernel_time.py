@@ -34,7 +34,7 @@ class Coefficients(NamedTuple):
     # Costs in us of one event, such as an executed instruction. A cost is multiplied by the number
     # of events in all warps of the launch.
     instruction: float = 1.037e-06  # cost of an issue slot (one machine instruction), us
-    # Extra cost (us) of an issue slot that belongs to a division, root or trigonometric function.
+    # Extra cost of an issue slot of an expensive operation (`Features.special`), us.
     special: float = 2.642e-07
     # Extra cost of an issue slot in the second half of a transposition (`Features.epilogue`), us.
     epilogue: float = 8.677e-07

@@ -88,7 +88,8 @@ class Work:
     """Work of an average warp. Multiply it by the number of warps to get the work of a launch."""
 
     instructions: float = 0.0  # number of issue slots (machine instructions)
-    # Issue slots for divisions, remainders, roots and trigonometry, also part of `instructions`.
+    # Issue slots for operations that cost 8 slots or more, such as divisions, roots and cosines;
+    # also part of `instructions`.
     special: float = 0.0
     loads: float = 0.0  # number of load instructions
     lines: float = 0.0  # number of 128-byte cache lines that each load reads, summed over loads
@@ -230,7 +231,8 @@ def _pad(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
 
 def _concatenate(walk: Walk, instruction: hlo.Instruction, lanes: Lanes) -> None:
     (axis,) = indices.numbers(instruction.rest, "dimensions")
-    # `known` is True if all lanes read from the same operand. The warp then needs no branch.
+    # `known` is True if all lanes have the same index on the concatenated axis. All of them then
+    # read from the same operand, and the warp needs no branch.
     start, known = 0, np.ptp(lanes.at[axis]) == 0
     for name in instruction.operands:
         width = indices.dims(walk.fused[name].shape)[axis]

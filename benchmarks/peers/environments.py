@@ -75,11 +75,11 @@ def time_limit(env_id: str) -> int:
 
 
 def navix_level(env_id: str, renamed: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Return NAVIX's name of a level, or a name that NAVIX lacks if it does not have the level.
+    """Return NAVIX's name of a level, or a name unknown to NAVIX if NAVIX lacks the level.
 
-    Some levels exist in NAVIX only as MiniGrid's version 1, but NAVIX's name ends in v0. `renamed`
+    NAVIX has some levels only in MiniGrid's version 1, but under a name that ends in v0. `renamed`
     maps MiniGrid's names of these levels (v1) to NAVIX's names (v0). For MiniGrid's version 0 of
-    such a level, the result is MiniGrid's name, which is not in NAVIX's registry.
+    such a level, the result is MiniGrid's name, which is unknown to NAVIX.
 
     Difference from MiniGrid: NAVIX's DoorKey always starts the agent in a corner.
     """

@@ -75,8 +75,8 @@ OWN = {
 }
 
 
-# Field of `Setting` -> names of this hyperparameter in PureJaxRL, rejax and Stable-Baselines3. If a
-# name is None, the library has no such parameter; the functions below pass the value otherwise.
+# Field of `Setting` -> names of this hyperparameter in PureJaxRL, rejax and Stable-Baselines3. A
+# name is None if the learner's constructor has no such parameter; `sb3` uses this value elsewhere.
 NAMES: dict[str, tuple[str | None, ...]] = {
     "steps": ("TOTAL_TIMESTEPS", "total_timesteps", None),
     "num_envs": ("NUM_ENVS", "num_envs", None),

@@ -7,8 +7,8 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-# Name of the entry with a figure of A* that uses the puzzle's own lower bound on the cost; `{}` is
-# the name of the figure. The entry `{}` alone is the figure of A* with the learned heuristic.
+# Name of the entry with a figure of A* whose heuristic is the puzzle's own lower bound on the cost;
+# `{}` is the figure's name. The entry without the suffix has the figure for the learned heuristic.
 OWN = "{}_with_own_bound"
 
 

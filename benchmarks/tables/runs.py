@@ -121,7 +121,7 @@ table("runs-learners", REFERENCE)(lambda found: tabulated(found["learners"], LEA
 def retries(rows: list[dict[str, Any]], reference: dict[str, Any]) -> Table:
     """Build a table of the second attempts (`reference --retry`) that have learned.
 
-    The note below the table counts all second attempts.
+    The note below the table says how many of all second attempts have learned.
     """
     learned = [row for row in rows if _has_learned(row, reference)]
     learned.sort(key=lambda row: (row["id"].split("-")[0], row["id"]))

@@ -29,7 +29,10 @@ SLOW = 100  # seconds; the page lists ids whose search took longer
 
 @table("optima", f"{RESULTS}/optima.json")
 def optima(found: Any) -> Table:
-    """Return the ids with an unproven level or a slow search, and the number of all ids."""
+    """Build a table of the ids that have an unproven level or a slow search.
+
+    The note below the table counts all measured ids, and those whose levels are all proven.
+    """
     rows = found["rows"]
     whole_ids = sum(row["proven"] == row["levels"] for row in rows)
     shown = [row for row in rows if row["proven"] < row["levels"] or row["seconds"] > SLOW]

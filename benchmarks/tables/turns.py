@@ -19,9 +19,9 @@ PACKAGES = {"EnvPool": "envpool", "NAVIX": "navix", "XLand-MiniGrid": "xminigrid
 class Turns(NamedTuple):
     """Results of all contestants on one id at one batch size, which were measured in turns.
 
-    `rows` maps a name to the row with the results. Another package has its own name. A row of this
-    library is named by its reset source. If its observation differs from the first row's, the
-    observation follows.
+    `rows` maps the name of a row to its results. The row of another package has the package's name.
+    A row of this library has the name of its reset source, followed by its observation if the
+    observation differs from the first row's.
     """
 
     id: str

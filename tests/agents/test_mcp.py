@@ -123,7 +123,7 @@ def address(as_a_user) -> Iterator[str]:
 
 
 def drawn(seed: int) -> list[str]:
-    """Return 40 action names; the i-th has index ((seed + 2)^i mod 101) mod 3 in `NAMES`."""
+    """Return 40 names of actions, a pseudorandom sequence that depends only on the seed."""
     return [NAMES[pow(seed + 2, i, 101) % 3] for i in range(40)]
 
 

@@ -100,7 +100,7 @@ PARTS = 4  # largest number of operands that a GPU concatenates without branches
 
 
 def branching(text: str) -> list[str]:
-    """Return the concatenations of more than `PARTS` operands on the last axis, in HLO text."""
+    """Return the HLO of each concatenation of more than `PARTS` operands along the last axis."""
     found = re.finditer(r"= \w+\[([\d,]+)\]\S* concatenate\(([^)]*)\), dimensions=\{(\d+)\}", text)
     return [
         match.group()

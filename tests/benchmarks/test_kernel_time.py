@@ -154,10 +154,10 @@ def test_one_value_read_twice_at_one_index_is_computed_once():
 
 
 def test_neighbours_share_their_work_only_in_short_code():
-    """Four elements of one thread share the computation of a common value only in short code.
+    """A value that a thread's four elements need is computed once in short code, else four times.
 
-    The thread's four elements are those of a row, which all need the same value. In long code the
-    value is computed for each of the four elements.
+    The four elements are a row of the output, and all of them need the same value. The compiler
+    unrolls only short code, in which the elements can share the value.
     """
 
     def repeated(length: int) -> Features:

@@ -86,7 +86,7 @@ def test_learners_that_are_not_one_program_are_excepted():
 
 
 def test_figures_of_second_tries_are_those_of_the_table():
-    """Only the note below the table of second attempts says how many ids have learned by then."""
+    """docs/learners says once, below the table of second attempts, how many ids have learned."""
     tries = json.loads((ROOT / registry.RUNS / "retries.json").read_text("utf-8"))
     claims = re.findall(rf"(\d+) of {len(tries)} (?:ids|tries)", LEARNERS)
     table = block("runs-retries")

@@ -48,8 +48,8 @@ def events():
 
     jax.monitoring.register_event_listener(listen)
     yield received
-    # Older releases than jax 0.8 cannot remove the listener. Appending to the unused list does no
-    # harm.
+    # Releases before jax 0.8 cannot remove the listener. It then goes on appending to `received`,
+    # which is harmless, because no test reads this list again.
     getattr(jax.monitoring, "unregister_event_listener", lambda _: None)(listen)
 
 

@@ -151,10 +151,10 @@ def test_actions_have_the_environments_names():
 
 
 def test_references_of_random_play_are_of_registered_ids():
-    """All ids with reference returns are registered ids.
+    """All ids with reference returns of random play are registered ids.
 
-    Not every registered id has one: `python -m jaxenvs.benchmarks.reference --ids ID` adds the
-    returns of a new id.
+    A new id may lack these returns until `python -m jaxenvs.benchmarks.reference --ids ID` adds
+    them.
     """
     random = reference()["random"]
     assert set(random) <= set(jaxenvs.registry.list())

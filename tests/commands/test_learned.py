@@ -32,8 +32,8 @@ def run(mean: float, succeeded: int | None, episodes: int = 256, apart: tuple[st
         (run(0.081, 20), SELDOM, True),
         (run(0.12, 20, episodes=64), SELDOM, True),
         (run(0.12, 9, episodes=48), SELDOM, True),  # p = 0.0002, so it is not by chance
-        # For 9 of 64 successes P = 0.0015, which is too large. The return, 4 standard errors
-        # higher, does not count, because so few episodes succeed.
+        # 9 successes in 64 episodes are not significant (p = 0.0015). The return is 4 standard
+        # errors higher, but does not count, because fewer than 10 episodes succeed.
         (run(0.12, 9, episodes=64), SELDOM, False),
         # 4 standard errors are enough if the number of successes is unknown
         (run(0.12, None, episodes=64), SELDOM, True),

@@ -109,10 +109,9 @@ def test_pages_have_no_duplicate_rows():
 
 
 def test_cartpole_defines_its_success(capsys):
-    """CartPole defines success as a pole that is upright at the time limit.
+    """CartPole's success rate is printed under its definition, "upright at the time limit".
 
-    So the success rate is printed under this name. Without a definition, it is printed as
-    `success`.
+    Without a definition, the success rate is printed as `success`.
     """
     env = jaxenvs.make("Classic-CartPole-v0")
     ends = np.array([[False, True]])

@@ -159,7 +159,7 @@ def test_a_batch_of_params_to_one_environment_points_to_make_vec(env):
     assert "max_steps_in_episode" in text and "make_vec" in text
 
 
-# Ids of every family, among them a puzzle for each kind of level.
+# Ids of all families but PuzzleScript, among them one id of each class of puzzles.
 LEVELS = (
     "BabyAI-OpenRedDoor-v0",
     "Classic-Acrobot-v0",

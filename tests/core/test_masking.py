@@ -63,7 +63,7 @@ def test_an_environment_has_illegal_actions_if_its_mask_depends_on_the_state(id,
 
 
 class Constant(type(jaxenvs.make("Classic-CartPole-v0"))):
-    """CartPole that forbids the action `never`; `never` = 2 is no action, so both are allowed."""
+    """CartPole that forbids the action `never`; with `never` = 2 it allows both of its actions."""
 
     never: int = 0
 

@@ -83,8 +83,8 @@ def test_an_extra_is_installed_from_where_the_package_came(env, monkeypatch, ori
         def read_text(self, name: str) -> str | None:
             return self.origin and json.dumps(self.origin)
 
-    # Two distributions of the package are found: the installed package, and before it one without
-    # an origin, such as a build in the checkout leaves.
+    # Two distributions of the package are found. The first has no origin, like the metadata that a
+    # build leaves in the checkout. The second is the installed package.
     found = [Known(None), Known(origin)]
     monkeypatch.setattr(importlib.metadata, "distributions", lambda name: found)
     monkeypatch.setattr(typed, "ROOT", env)

@@ -32,7 +32,7 @@ def test_multiply_high_at_the_corners():
 
 
 def test_below_takes_its_share_of_all_words():
-    """`below(word, bound)` increases with `word`, and has equally many words for each value.
+    """`below(word, bound)` never decreases with `word`; each value has about equally many words.
 
     The smallest word gives 0, the largest word gives bound - 1.
     """

@@ -49,8 +49,8 @@ for id in sys.argv[1:]:
     compare(id)
 print("equal")
 """
-# Script: every device has its own stock of levels. Its key is a common key into which it folds its
-# index, as learners do.
+# Script: every device has its own stock of levels. Each device folds its index into a common key,
+# as learners do.
 STOCKED = """
 import jax, jax.numpy as jnp, jaxenvs, numpy as np
 from jax.sharding import AxisType, PartitionSpec as P

@@ -43,8 +43,8 @@ def large(request, monkeypatch):
 def begun(venv, steps, reset, step, limit, key=KEY):
     """Play a batch with a time limit; return the levels that auto-reset used, and counters.
 
-    The levels are the start levels of all episodes after the first. The counters are those of the
-    stock after every step.
+    The levels do not include the first level of each row, which `reset` generates. The counters are
+    those of the stock after every step.
     """
     params = venv.default_params.replace(max_steps_in_episode=limit)
     state, levels, counters = reset(key, params).state, [], []
@@ -63,8 +63,9 @@ def begun(venv, steps, reset, step, limit, key=KEY):
     return levels, np.stack(counters)
 
 
-# Number of rows, ring size, chunk size and time limit. In the cases a step needs fewer levels than
-# the ring or the chunk has, about as many, or far more.
+# Number of rows, ring size, chunk size and time limit (the largest entry if it is an array).
+# Depending on the case, a step needs fewer levels than the ring and the chunk have, about as many,
+# or far more.
 CASES = [
     (40, 16, 4, np.arange(1, 41) % 7 + 1),
     pytest.param(40, 16, 16, 1, marks=pytest.mark.full),

@@ -270,9 +270,9 @@ def test_a_good_environment_passes():
 
 
 def test_spaces_hold_for_params_as_near_as_is_asked():
-    """Rewards outside their range count as a fault only if params vary by at most `near`.
+    """Rewards outside their range count as a fault only if `variation` is at most `near`.
 
-    The default of `near` is 0.
+    `variation` sets how far params may differ from their defaults. `near` is 0 by default.
     """
     fuzzer = testing.Fuzzer(Prize(), rows=32, length=16, near=0.5)
     for variation, breaks in ((0.0, False), (0.5, True), (1.0, False)):

@@ -28,8 +28,8 @@ KINDS = {
         env=wrappers.FrameStack(env=wrappers.Flatten(env=BASE), count=2)
     ),
 }
-# Wrappers in `with_full` are tested only with the marker `full`. Without it, the case "several"
-# covers them, because it nests three of them.
+# Wrappers in `with_full` are tested alone only with the marker `full`. By default, the case
+# "several" tests three of them, nested in each other.
 every_kind = pytest.mark.parametrize(
     "kind",
     [

@@ -325,9 +325,9 @@ def test_bad_fields_say_what_is_allowed(as_a_user):
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["TimeLimit", "ActionRepeat", "several"])
 def test_wrappers_keep_the_contract(kind):
-    """All wrappers keep the contract.
+    """Wrappers, alone and nested, keep the contract.
 
-    Normalising wrappers are not tested, because their results differ in the last bits between two
+    Normalising wrappers are left out, because their results differ in the last bits between two
     programs.
     """
     puzzle = wrappers.StickyAction(jaxenvs.make("Puzzle-SlidingTile-3x3-v0", scramble=2))

@@ -85,8 +85,8 @@ def test_rewards_are_divided_by_the_deviation_of_returns():
 def test_a_return_includes_the_last_reward_and_starts_anew():
     """A return includes the episode's last reward, and the next return starts at 0.
 
-    Gymnasium's wrapper differs: at an episode's last step it forgets the rewards before, and it
-    adds the last reward to the return of the next episode.
+    Gymnasium's wrapper differs: at an episode's last step it sets the return to the last reward
+    alone, and the return of the next episode continues from there.
     """
     actions = actions_of(CARTPOLE, 0)
     ours = played(wrappers.NormalizeReward(CARTPOLE, 0.9), actions)
@@ -127,7 +127,7 @@ def test_shared_scales_of_rewards_are_those_of_gymnasiums_batches():
 
 
 def test_shared_statistics_of_observations_are_those_of_a_batch_of_steps():
-    """The shared statistics are those of the observations that steps return.
+    """The statistics that a batch shares include exactly the observations that steps return.
 
     Gymnasium's wrapper is not compared, because its statistics also include observations of resets.
     """
