@@ -63,10 +63,10 @@ class Replaying(Buffer):
 
     @property
     def warm_up_rounds(self) -> int:
-        """Number of iterations (environment steps) in the warm-up, until `warm_up` steps are made.
+        """Number of iterations in the warm-up; in each, every environment makes one random step.
 
-        The last of these iterations makes the last step of the warm-up, and then takes gradient
-        steps.
+        `warm_up` steps are complete in the last of these iterations, which therefore already takes
+        gradient steps.
         """
         return min(-(-self.warm_up // self.num_envs), LARGEST)
 

@@ -175,8 +175,8 @@ def init(learner: RL2Learner, key: Array, params: PyTree[Array]) -> Runner:
 
 
 UNIT = "`episodes` counts trials under held-out tasks; mean_return is of an episode in a trial"
-# Constant folded into a run's random key, to get the key that draws the time within its first
-# trial at which each environment starts.
+# Constant folded into a run's random key. The resulting key draws, for each environment, the time
+# at which it starts within its first trial.
 LATE = 0x1A7E
 
 

@@ -372,7 +372,7 @@ def test_it_learns_the_better_lever_and_bootstraps_at_the_time_limit():
 
 
 def resumes_bit_identically(tmp_path, flags, id="Grid-Empty-Random-5x5-v0", loss="q_loss"):
-    """Compare a run of four updates with a run that is resumed after two: equal, bit by bit."""
+    """Check that a run resumed after two of four updates equals an uninterrupted run bit by bit."""
     flags = [id, *flags, "--total-steps", "128"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert train.main([*flags, "--out", str(whole)]) == 0
