@@ -22,8 +22,8 @@ def dense(
     """Return a dense layer; by default, its initial weights are orthogonal (Saxe et al., 2014).
 
     `initial(scale)` returns the initialiser; the default one multiplies orthogonal weights by
-    `scale`. If not None, `dot_general` replaces the
-    function with which Flax multiplies inputs and weights.
+    `scale`. If not None, `dot_general` replaces the function with which Flax multiplies inputs and
+    weights.
     """
     weights = initial(scale)
     return nn.Dense(width, kernel_init=weights, dtype=dtype, name=name, dot_general=dot_general)

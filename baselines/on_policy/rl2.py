@@ -258,7 +258,7 @@ def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[A
 def uninformed(rollout: Rollout) -> Rollout:
     """Clear the end flags of trials in which the policy received the true goal.
 
-    Metrics include only trials that have an end flag, so these trials are left out.
+    Metrics include only trials with an end flag, so they leave out trials with a true goal.
     """
     told = (rollout.task[1] > 0).any(axis=-1)
     return rollout._replace(

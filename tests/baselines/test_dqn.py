@@ -109,8 +109,8 @@ class Stream:
 def test_windows_equal_those_of_a_plain_list():
     """Compare n-step windows of the ring buffer with windows computed from lists of steps.
 
-    Steps are compared while new steps overwrite old ones. Some steps terminate, truncate, or do
-    both, also directly one after another.
+    The windows are compared after every step, also when new steps overwrite old ones. Some steps
+    terminate or truncate an episode, or do both; successive steps may end episodes.
     """
     stream = Stream(0)
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
