@@ -105,7 +105,7 @@ Step = Callable[[Learner[Any, Actor], Learned, Batch, Any], tuple[Learned, dict[
 
 
 class Noise(NamedTuple):
-    """Random numbers to sample the policy's actions for a batch of observations; a dropout key."""
+    """Random numbers for a batch of observations: noise for the actions, and a dropout key."""
 
     noise: Float32[Array, "*batch numbers"]  # standard normal noise from which actions are sampled
     key: Array  # random key for the critics' dropout masks
