@@ -16,9 +16,10 @@ T = TypeVar("T")
 
 
 class Bounds(NamedTuple):
-    """Range of the numbers that a setting accepts, from `least` to `most`, both included.
+    """Range of the numbers that a setting accepts, from `least` to `most`.
 
-    If the setting is a tuple, each of its numbers must be in the range.
+    Both limits are included, unless `open` or `below` is True. If the setting is a tuple, each of
+    its numbers must be in the range.
     """
 
     least: float = 0.0

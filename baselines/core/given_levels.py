@@ -32,8 +32,8 @@ class LevelParams(Struct):
 class GivenLevel(Wrapper):
     """Begin every episode in the level `params.level`, which may differ between environments."""
 
-    # A reset generates no level, but copies it from the params. So `fresh`, the simplest source of
-    # levels, is also the cheapest.
+    # A reset copies the level from the params and generates nothing, so a pool of levels would save
+    # no time. The source is therefore `fresh`, the simplest.
     reset_source: ClassVar[str] = "fresh"
     level_budget: ClassVar[int] = 1
 
@@ -78,7 +78,7 @@ def edited(env: GivenLevel, key: Array, before: PyTree[Array], edits: int) -> Py
 
 
 def _zeros(shape: PyTree[Any]) -> PyTree[Any]:
-    """Return zeros with the shapes and dtypes in `shape`; random keys are made from zeros, too."""
+    """Return zeros with the shapes and dtypes in `shape`; a random key has zeros as its data."""
 
     def zero(leaf: Any) -> Any:
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):

@@ -124,7 +124,7 @@ class Algorithm(NamedTuple):
       compiled program as arguments: `init` then takes them as third argument, and runners have a
       field `params`;
     - `wrapped(env, settings)`, the environment in which the trained policy acts;
-    - `decide`, which chooses the actions if the learner `searches`; see `planning.Search.plan`.
+    - `decide`, which chooses the actions by tree search, see `planning.Search.plan`.
     """
 
     name: str  # value of --algo

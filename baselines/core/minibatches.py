@@ -21,10 +21,10 @@ Loss = tuple[Array, dict[str, Any]]  # the loss, and a dict of its components, f
 def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.GradientTransformation:
     """Return the optimiser that `settings` choose, with gradient clipping by global norm before it.
 
-    The optimiser takes one step for every `every` gradient steps of the learner, which its
-    learning-rate schedule takes into account. `stacked` says that the weights of several networks
-    are stacked along a first axis; Muon then finds matrices in arrays with three axes. Weight decay
-    applies only to the weights that `decaying` selects.
+    The optimiser takes one step for every `every` gradient steps of the learner; its learning-rate
+    schedule needs this number to compute the progress of the run. `stacked` says that the weights
+    of several networks are stacked along a first axis; Muon then finds matrices in arrays with
+    three axes. Weight decay applies only to the weights that `decaying` selects.
     """
     rate, decay = learning_rate(settings, every), settings.weight_decay
     momentum = getattr(settings, "momentum", 0.9)
@@ -136,8 +136,8 @@ def descend(
 ) -> tuple[Any, dict[str, Array]]:
     """Take a gradient step on each minibatch; return the runner and the mean losses.
 
-    `orders` has the indices of each minibatch's items. `loss` is a loss function as `gradients`
-    describes it; after the minibatch, it gets the minibatch's entry of each array in `scales`.
+    `orders` has the indices of each minibatch's items. `loss` is a loss function, see `gradients`.
+    Its arguments after the minibatch are the minibatch's entries of the arrays in `scales`.
     """
     settings, (weights, fixed) = learner.settings, split_weights(runner.weights)
     chain = optimiser(settings)
@@ -252,8 +252,8 @@ def apply_gradient(
     optimiser: optax.GradientTransformation, gradient: PyTree, state: PyTree, weights: PyTree
 ) -> tuple[PyTree[Array], PyTree[Array]]:
     """Take one optimiser step; return the new weights and optimiser state."""
-    # optax mixes dtypes, which JAX would reject if the program sets its dtype promotion to
-    # "strict".
+    # optax mixes dtypes. JAX would reject this if the user has set the option
+    # `jax_numpy_dtype_promotion` to "strict".
     with jax.numpy_dtype_promotion("standard"):
         change, state = optimiser.update(gradient, state, weights)
     return optax.apply_updates(weights, change), state

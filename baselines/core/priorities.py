@@ -83,7 +83,7 @@ def add_complete(
     written, slot = buffer.written[:, None], jnp.arange(0, slots, spacing, dtype=jnp.int32)
     # `count` is each slot's number in the order of writing, from 0 at the start of the run;
     # negative: the slot is empty. The slot to be overwritten next already has the number of the
-    # coming write, so that no window in it counts as complete.
+    # coming write, so no window that begins in it counts as complete.
     count = written - (written - slot) % slots
     complete = (count >= 0) & (count > written - slots) & (count <= written - reach)
     if spacing == 1:
@@ -112,8 +112,9 @@ def sample(
     """Sample `size` slots in proportion to their priorities, over all devices together.
 
     Environments are drawn by stratified sampling. The sum of all priorities is divided into `size`
-    equal intervals, and a random number in the i-th interval selects the i-th environment. `beta`
-    is the exponent of the importance weights, which are divided by their maximum over the batch.
+    equal intervals, and a random number in the i-th interval selects the environment of sample i.
+    `beta` is the exponent of the importance weights, which are divided by their maximum over the
+    batch.
     """
     key = devices.first_key(key)
     within_row, within_block = jax.random.uniform(key, (2, size), jnp.float32)

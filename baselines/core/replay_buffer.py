@@ -1,4 +1,4 @@
-"""Replay buffer on the device: a ring of slots per environment, from which windows are sampled.
+"""Replay buffer on the device: a ring of slots per environment; samples are successive steps.
 
 No observation is stored twice: the next observation of a step is the observation in the next slot.
 `add` writes a step's next observation (before any reset) into the next slot. Within an episode, the

@@ -35,7 +35,7 @@ class Stage(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Scheduled:
-    """Base class of learners' settings: changes to a run's planned end, for the schedules.
+    """Base class of learners' settings: records how a run's planned end changed, for schedules.
 
     These settings have no command-line flags.
     """
@@ -85,7 +85,7 @@ class Scheduled:
         """Raise `ValueError` if the pairs in `plans` contradict each other.
 
         The updates at which the run was resumed must increase, and none may be later than the last
-        update that was planned until then.
+        update of the run as it was planned before.
         """
         updates = [at for at, _ in self.plans]
         if updates != sorted({*updates}) or any(not 0 < at <= end for at, end in self.plans):

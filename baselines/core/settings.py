@@ -76,7 +76,7 @@ class Checked(Scheduled):
 
     @property
     def updates(self) -> int:
-        """Number of updates of the whole run: covers `total_steps` and is a multiple of `chunk`."""
+        """Number of updates for `total_steps` steps, rounded up to a multiple of `chunk`."""
         return -(-self.total_steps // (self.steps_per_update * self.chunk)) * self.chunk
 
     def updates_until(self, steps: int) -> int:

@@ -56,9 +56,9 @@ class Rescaled:
         return cls(network, *used) if any(used) else network
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute that this class does not define from the wrapped network."""
-        # `copy` and `pickle` ask for attributes before `network` is set. Forwarding would ask for
-        # `network` itself then, and recurse.
+        """Return the attribute `name` of the wrapped network, if this class does not define it."""
+        # `copy` and `pickle` ask for attributes before `network` is set. Forwarding would then
+        # call `__getattr__` for `network` itself, without end.
         if name == "network":
             raise AttributeError(name)
         return getattr(self.network, name)

@@ -33,7 +33,7 @@ BATCH = "batch"  # name of the `vmap` axis over the items of a batch
 
 
 class Whole(NamedTuple):
-    """Access of a network, which is written for one item, to the whole training batch.
+    """Access to the whole training batch, for a network that is written for one item.
 
     `vmap` maps the network over the batch. The network calls `mean` with the features of its item,
     and gets the mean over all items.

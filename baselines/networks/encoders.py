@@ -128,8 +128,8 @@ def is_board(space: spaces.Space) -> bool:
 def leaves(space: spaces.Space, obs: Any = None, path: tuple[str, ...] = ()) -> Iterator[Any]:
     """Yield (path, leaf) for each Box in nested Dicts.
 
-    The leaf is the array in the observation `obs` that belongs to the Box or, without `obs`, the
-    Box.
+    The leaf is the Box itself or, if `obs` is not None, the array of this Box in the observation
+    `obs`.
     """
     if isinstance(space, spaces.Dict):
         for name, part in sorted(space.spaces.items()):

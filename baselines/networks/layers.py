@@ -19,10 +19,11 @@ def dense(
     dot_general: Any = None,
     initial: Callable[[float], nn.initializers.Initializer] = nn.initializers.orthogonal,
 ) -> nn.Dense:
-    """Return a dense layer with orthogonal initial weights (Saxe et al., 2014) times `scale`.
+    """Return a dense layer; by default, its initial weights are orthogonal (Saxe et al., 2014).
 
-    `initial(scale)` returns the initialiser, if it is not orthogonal. `dot_general` replaces the
-    function with which Flax multiplies inputs and weights.
+    `initial(scale)` returns the initialiser; the default one multiplies orthogonal weights by
+    `scale`. If not None, `dot_general` replaces the function with which Flax multiplies inputs and
+    weights.
     """
     weights = initial(scale)
     return nn.Dense(width, kernel_init=weights, dtype=dtype, name=name, dot_general=dot_general)

@@ -198,7 +198,7 @@ class Recurrent(Network):
     def recall(self, memory: Array, features: Any) -> Float32[Array, " memory"]:
         """Return the recurrent state after one more observation."""
         # With bfloat16 activations, Flax's GRU adds them to the float32 recurrent state. JAX would
-        # reject this sum if the program's dtype promotion is "strict".
+        # reject this sum if the user has set `jax_numpy_dtype_promotion` to "strict".
         with jax.numpy_dtype_promotion("standard"):
             return self.cell(memory, features)[0].astype(jnp.float32)
 

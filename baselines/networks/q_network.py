@@ -41,7 +41,8 @@ class QNetwork(Network):
     """
 
     dueling: bool = False
-    # whether the last hidden layer and the heads are noisy, if the Flax rng "noise" is given
+    # whether the last hidden layer and the heads are noisy; without the Flax rng "noise", they use
+    # their mean weights
     noisy: bool = False
     layer_norm: bool = True  # whether LayerNorm precedes each ReLU
     evaluation_epsilon: ClassVar[float] = EVALUATION_EPSILON

@@ -63,10 +63,10 @@ class Replaying(Buffer):
 
     @property
     def warm_up_rounds(self) -> int:
-        """Number of iterations (environment steps) in the warm-up, until `warm_up` steps are made.
+        """Number of iterations in the warm-up; in each, every environment makes one random step.
 
-        The last of these iterations makes the last step of the warm-up, and then takes gradient
-        steps.
+        `warm_up` steps are complete in the last of these iterations, which therefore already takes
+        gradient steps.
         """
         return min(-(-self.warm_up // self.num_envs), LARGEST)
 
@@ -105,7 +105,7 @@ Step = Callable[[Learner[Any, Actor], Learned, Batch, Any], tuple[Learned, dict[
 
 
 class Noise(NamedTuple):
-    """Random numbers to sample the policy's actions for a batch of observations; a dropout key."""
+    """Random numbers for a batch of observations: noise for the actions, and a dropout key."""
 
     noise: Float32[Array, "*batch numbers"]  # standard normal noise from which actions are sampled
     key: Array  # random key for the critics' dropout masks

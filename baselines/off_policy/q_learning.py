@@ -186,7 +186,7 @@ def learn_when_ready(
 
     `gradient_step(beta, learned, draws)` gets the exponent beta of the importance weights, the
     runner's `Learned` fields and the result of `draw(key)`. `names` are the names of the metrics
-    that it returns.
+    that `gradient_step` returns.
     """
     settings = learner.settings
     # `updates` is equal for all seeds. `pmax` over seeds turns it into a scalar under `vmap`, so

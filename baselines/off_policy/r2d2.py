@@ -202,8 +202,8 @@ def store_memory(
 ) -> PyTree[Array]:
     """Store `memory` for replay in environments where a sequence begins in slot `count`.
 
-    `memory` is the recurrent state before slot `count` (one entry per environment), the slot's
-    number since the start of the run.
+    Both arguments have one entry per environment: `count` is the number of a slot since the start
+    of the run, and `memory` is the recurrent state before this slot.
     """
     every = jnp.arange(len(count), dtype=jnp.int32)
 
@@ -265,8 +265,8 @@ def unroll(
 ) -> Float32[Array, "batch steps actions"]:
     """Return the network's outputs, one per action, for the observations after the burn-in."""
     network, count = learner.network, learner.settings.burn_in
-    # Reset the recurrent state after each slot in which an episode ends. In a slot that holds the
-    # final observation of a truncated episode, `is_step` is False.
+    # Reset the recurrent state after a step that terminates its episode, and after the final
+    # observation of a truncated episode, whose slot has `is_step` False.
     done = sequences.terminated | ~sequences.is_step
 
     def values(memory: PyTree[Array], *rows: PyTree[Array]) -> Array:

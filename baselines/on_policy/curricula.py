@@ -301,7 +301,7 @@ def gathered(learner: Learner[Any], tree: PyTree[Array]) -> PyTree[Array]:
 
 
 def own_rows(learner: Learner[Any], rows: Array) -> Array:
-    """Return the part of `rows`, an array for the environments of all devices, for this device."""
+    """Return this device's part of `rows`, which has one entry per environment of all devices."""
     envs = learner.env.num_envs
     return jax.lax.dynamic_slice_in_dim(rows, learner.devices.index * envs, envs)
 

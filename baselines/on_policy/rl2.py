@@ -175,8 +175,8 @@ def init(learner: RL2Learner, key: Array, params: PyTree[Array]) -> Runner:
 
 
 UNIT = "`episodes` counts trials under held-out tasks; mean_return is of an episode in a trial"
-# Constant folded into a run's random key, to get the key that draws the time within its first
-# trial at which each environment starts.
+# Constant folded into a run's random key. The resulting key draws, for each environment, the time
+# at which it starts within its first trial.
 LATE = 0x1A7E
 
 
@@ -258,7 +258,7 @@ def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[A
 def uninformed(rollout: Rollout) -> Rollout:
     """Clear the end flags of trials in which the policy received the true goal.
 
-    Metrics include only trials that have an end flag, so these trials are left out.
+    Metrics include only trials with an end flag, so they leave out trials with a true goal.
     """
     told = (rollout.task[1] > 0).any(axis=-1)
     return rollout._replace(

@@ -67,12 +67,12 @@ class Square(Push):
 
     @property
     def observation_space(self):
-        """Return a Dict space of numbers and a category."""
+        """Return a Dict space of the time, a float, and two integer codes."""
         parts = {"time": Box(0.0, 9.0, (1,), np.float32), "code": Box(0, 5, (2,), np.uint8)}
         return Dict(parts)
 
     def observe(self, state, params=None):
-        """Return a Dict observation in which both entries show the time."""
+        """Return the time as a float, and two codes that are always 0."""
         time = super().observe(state, params)
         return {"time": time, "code": jnp.zeros(2, jnp.uint8)}
 

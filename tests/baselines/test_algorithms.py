@@ -28,8 +28,8 @@ ID = "Grid-Empty-Random-5x5-v0"
 def test_an_update_is_a_function_that_reads_with_two_other_files(name):
     """A learner's function `update` refers to at most two other modules (`ppo-ray`: three).
 
-    The limit keeps an update readable with few files. No class of the module has a method `update`
-    or `loss`.
+    The limit keeps an update readable with few files. The test also checks that no class of the
+    module has a method `update` or `loss`.
     """
     module = ALGORITHMS[name].load()
     assert all(hasattr(module, part) for part in ("Settings", "init", "update"))

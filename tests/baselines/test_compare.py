@@ -92,7 +92,7 @@ def run(
     facts=FACTS,
     **settings,
 ):
-    """Write a run's folder with the files that `compare` reads.
+    """Write the files of a run that `compare` reads; return the path of the run's folder.
 
     `facts` describe the evaluated policy; for runs of older versions they are None.
     """

@@ -145,7 +145,7 @@ def test_a_checkpoint_of_eight_devices_resumes_on_one(eight, tmp_path):
 
 @pytest.mark.slow
 def test_two_processes_learn_as_one_with_two_devices(eight, tmp_path):
-    """Resume a run of eight devices on two, in one process or in two processes; compare them."""
+    """Resume an eight-device run on two devices, in one process and in two; compare the results."""
     one, two = (shutil.copytree(eight[0], tmp_path / name) for name in ("one", "two"))
     together = ["--total-steps", "512", "--learning-rate", "1e-3", "--devices", "all"]
     alone = learn(["--resume", str(one), *together], devices=2)

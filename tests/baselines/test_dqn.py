@@ -109,8 +109,8 @@ class Stream:
 def test_windows_equal_those_of_a_plain_list():
     """Compare n-step windows of the ring buffer with windows computed from lists of steps.
 
-    Steps are compared while new steps overwrite old ones. Some steps terminate, truncate, or do
-    both, also directly one after another.
+    The windows are compared after every step, also when new steps overwrite old ones. Some steps
+    terminate or truncate an episode, or do both; successive steps may end episodes.
     """
     stream = Stream(0)
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
@@ -372,7 +372,7 @@ def test_it_learns_the_better_lever_and_bootstraps_at_the_time_limit():
 
 
 def resumes_bit_identically(tmp_path, flags, id="Grid-Empty-Random-5x5-v0", loss="q_loss"):
-    """Compare a run of four updates with a run that is resumed after two: equal, bit by bit."""
+    """Check that a run resumed after two of four updates equals an uninterrupted run bit by bit."""
     flags = [id, *flags, "--total-steps", "128"]
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     assert train.main([*flags, "--out", str(whole)]) == 0

@@ -30,7 +30,7 @@ SEEN = "Box(by element within [-inf, inf], (4,), float32)"
 
 
 def made(folder, algorithm: str, id: str, fields=None, seeds: int = 1, **config):
-    """Return a run with untrained weights, and its learner."""
+    """Return a run with untrained weights, its learner, and the weights."""
     given = config.pop("settings", {})
     agent = tiny.learner(jaxenvs.make(id, **(fields or {})), algorithm, **given)
     settings = dataclasses.asdict(agent.settings)
@@ -68,7 +68,7 @@ def planned(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def imagined(tmp_path_factory):
-    """Return an untrained run of MuZero."""
+    """Return an untrained run of MuZero, its learner, and its weights."""
     return made(tmp_path_factory.mktemp("runs") / "cartpole", "muzero", CARTPOLE)
 
 

@@ -40,7 +40,7 @@ def environment(monkeypatch, as_a_user):
 
 
 def trained(path, *more):
-    """Train in the registered environment; the run's folder and its parent do not exist yet."""
+    """Train in the registered environment, with the run's folder `path`; return the exit code."""
     return train.main([ID, *FLAGS, "--total-steps", "512", "--out", str(path), *more])
 
 

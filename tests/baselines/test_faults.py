@@ -141,7 +141,7 @@ def test_a_row_that_half_fits_on_the_disk_is_not_left_in_the_log(run, monkeypatc
 
 @pytest.mark.slow
 def test_training_on_a_disk_that_is_really_full(tmp_path):
-    """Train on a 1 MiB file system that a large file fills up; delete this file later."""
+    """Train on a 1 MiB disk; resume while a large file fills the disk, and after its deletion."""
     disk = tmp_path / "disk"
     disk.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)])

@@ -171,7 +171,7 @@ def test_nothing_crosses_the_end_of_an_episode():
 
 
 def test_memory_reaches_back_the_sum_of_the_layers():
-    """With two layers that each attend to the last 4 steps, an output depends on the last 8 steps.
+    """Two layers that each attend to 4 earlier steps make an output depend on 8 earlier steps.
 
     The second layer attends to outputs of the first layer up to 4 steps ago, which depend on inputs
     up to 8 steps ago.

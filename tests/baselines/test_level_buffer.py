@@ -1,4 +1,4 @@
-"""Tests of the buffer of levels, against slow references in NumPy, one level after another."""
+"""Tests of the level buffer against slow NumPy references that handle one level at a time."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ def levels_of(numbers):
 
 
 def played_of(scores, best=None):
-    """Return statistics of levels: `scores`, `best` (default: `scores`), scores + 1, scores + 2."""
+    """Return statistics: score, best return, mean return (score + 1), success (score + 2)."""
     scores = jnp.asarray(scores, jnp.float32)
     best = scores if best is None else jnp.asarray(best, jnp.float32)
     return Played(scores, best, scores + 1, scores + 2)

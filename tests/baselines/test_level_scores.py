@@ -13,9 +13,10 @@ STEPS, ENVS = 23, 6
 
 
 def rollout(seed):
-    """Return a random rollout and, for each environment, a list of (first step, end) of episodes.
+    """Return a random rollout and, for each environment, a list of its finished episodes' spans.
 
-    All environments begin an episode at step 0. In the last environment no episode ends.
+    A span is a pair (first step, last step + 1). All environments begin an episode at step 0. In
+    the last environment no episode ends.
     """
     rng = np.random.default_rng(seed)
     done = rng.random((STEPS, ENVS)) < 0.2
