@@ -183,7 +183,7 @@ def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
     def program(update) -> str:
         return str(jax.make_jaxpr(jax.vmap(update, axis_name=SEEDS))(shapes[0]))
 
-    # Discard the first trace: it fills JAX's caches, and the text of later traces differs slightly.
+    # Discard the first trace, whose text differs slightly from later ones: it fills JAX's caches.
     program(plain.update)
     assert program(plain.update) == program(without)
 

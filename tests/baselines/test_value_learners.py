@@ -333,7 +333,8 @@ def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
         )
         return back(moved._replace(optimiser=optimiser), jnp.full(1, updates, jnp.int32))
 
-    # No reset follows a count that is not a multiple of 8, nor an update near the end of the run.
+    # There is no reset after 4 or 12 gradient steps, which are not multiples of 8, nor after update
+    # 7, which is near the end of the run.
     for count, updates in ((4, 1), (12, 3), (8, 7)):
         same = after(count, updates)
         for a, b in zip(*map(jax.tree.leaves, (same.weights, moved.weights)), strict=True):
