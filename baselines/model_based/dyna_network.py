@@ -304,9 +304,9 @@ def attended(
 ) -> Float[Array, "steps tokens width"]:
     """Return multi-head attention of each token over all tokens of the steps that `seen` marks.
 
-    `pairs` holds the keys and values of `known` steps. `query` holds the queries of the last
-    `steps` of these steps. `age[head, n]` is a learned bias, which is added to the attention scores
-    of keys from n steps ago.
+    `pairs` holds the keys and values of `known` successive steps. `query` holds the queries of the
+    last `steps` steps among them. `age[head, n]` is a learned bias, which is added to the attention
+    scores of keys from n steps ago.
     """
     steps, count, width = query.shape
     known, heads = len(pairs), len(age)

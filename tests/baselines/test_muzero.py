@@ -314,7 +314,7 @@ def test_board_transitions_share_weights_over_lines():
 def test_lines_are_normalised_in_float32():
     """Add a large number to all features of a line.
 
-    If they were normalised in bfloat16, the differences between the features would be lost.
+    If these sums were normalised in bfloat16, the differences between the features would be lost.
     """
     network = muzero.network(Board(), hidden=(6,), embed=0, lines=5, latent=12, atoms=4)
     half = network.clone(bfloat16=True)

@@ -54,8 +54,8 @@ def test_complete_sequences_can_be_sampled(filled):
     slots, period, length = agent.settings.slots, agent.settings.period, agent.settings.length
     env, number = map(np.asarray, numbers(agent, runner))
     for each, written in enumerate(np.asarray(runner.replay_buffer.written)):
-        # The next observation is already in slot `written`, after the last step, unless that step
-        # was truncated.
+        # `counts` are slot indices that do not wrap around the ring buffer. Unless the last step
+        # was truncated, slot `written` already holds the next observation.
         counts = range(int(written) - slots + 1, int(written) - length + 2)
         expected = {count % slots // period for count in counts if count % period == 0}
         assert set(number[env == each]) == expected and len(expected) > 2

@@ -35,7 +35,10 @@ def places(middle: float, seed: int, shape: tuple[int, ...] = (16, 8)) -> jax.Ar
 
 @pytest.fixture(scope="module")
 def visits():
-    """Learn from 60 batches of similar observations; return all `BONUS` states and bonuses."""
+    """Learn from 60 batches of similar observations; return states of `BONUS`, and bonuses.
+
+    The 61 states are the initial state and the state after each batch.
+    """
     learn = jax.jit(functools.partial(BONUS.learn))
     states, returns, bonuses = [jax.jit(BONUS.init)(KEY, jnp.zeros(4))], jnp.zeros(8), []
     for visit in range(60):

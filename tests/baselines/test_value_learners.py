@@ -386,7 +386,7 @@ EVERYTHING = {"noisy": True, "munchausen": 0.9, "priority": 0.6, "epsilon_power"
     ],
 )
 def test_all_settings_together_in_the_smallest_replay_buffer(algorithm, more):
-    """Use the smallest buffer: one environment, with episodes of five steps, and bfloat16."""
+    """Train in bfloat16 with the smallest replay buffer: 5 slots, for a single environment."""
     small = {"num_envs": 1, "rollout_steps": 3, "capacity": 5, "warm_up": 3, "n_step": 3}
     small |= {"gradient_steps": 2, "reset_every": 4, "batch_size": 40, "total_steps": 30}
     agent = learner(Gate(), algorithm, bfloat16=True, **(small | more))
