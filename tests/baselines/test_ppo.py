@@ -184,7 +184,7 @@ class Hurried(Clock):
     """Environment `Clock` that computes its time limit, always four steps here, from the state."""
 
     def time_limit(self, state, params):
-        """Return a limit of four steps; the limit of 6, from time 9 on, is never reached."""
+        """Return a limit of four steps; the limit of 6, from time 9 on, is never used."""
         return jnp.where(state.time < 9, 4, 6)
 
 
