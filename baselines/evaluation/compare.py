@@ -38,7 +38,7 @@ EXAMPLES = (
     "compare runs/* --score success --json compared.json",
 )
 SCORES = {"return": "mean_return", "success": "success_rate", "length": "mean_length"}
-FEW = 5  # number of runs of a method in a task below which an interval is unreliable
+FEW = 5  # number of seeds of a method in a task below which an interval is unreliable
 LARGEST = 2**24  # largest eval.json that is read, in bytes
 # Errors that reading a damaged eval.json may raise, for example if its numbers are too large or its
 # lists are nested too deeply.
@@ -61,8 +61,8 @@ class Comparison(NamedTuple):
 
     score: str  # a key of SCORES, or "normalised return"
     tasks: tuple[str, ...]
-    methods: dict[str, list[np.ndarray]]  # for each method and task, the scores (runs,)
-    policies: dict[str, list[str]]  # for each method and task, a description of the policy
+    methods: dict[str, list[np.ndarray]]  # method -> for each task, the scores (seeds,)
+    policies: dict[str, list[str]]  # method -> for each task, a description of the policy
 
 
 def main(argv: list[str]) -> int:

@@ -14,7 +14,7 @@ from jaxenvs.core.files import replacing
 # Number of latest episodes that a point of a curve averages; all episodes of an update are
 # included. The mean of a single update would be biased, because short episodes end first.
 EPISODES = 200
-# If a seed has fewer than SHARE * EPISODES episodes, a point averages 1 / SHARE of them.
+# If a run has fewer than SHARE * EPISODES episodes per seed, a point averages 1 / SHARE of them.
 SHARE = 10
 # Largest number of seeds whose curves are drawn in separate colours and named in a legend. Outside
 # of sweeps, the curves of more seeds are pale and have one colour, and their median is drawn, too.
@@ -34,9 +34,9 @@ def points(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the points of learning curves: steps (records,) and mean returns (records, seeds).
 
-    Each mean is over the latest updates: as few as contain at least `latest` episodes. Points
-    before that many episodes are NaN. The default of `latest` is `EPISODES` or, if smaller, 1 /
-    `SHARE` of a seed's episodes.
+    Each mean is over the episodes of the latest updates: as few updates as together have at least
+    `latest` episodes. Points before that many episodes are NaN. By default, `latest` is 1 / `SHARE`
+    of the episodes of the run (the median over its seeds), at least 1 and at most `EPISODES`.
     """
     steps = np.array([r["steps"] for r in records])
     episodes = np.array([r["episodes"] for r in records])

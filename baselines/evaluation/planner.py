@@ -109,8 +109,9 @@ def learned_domain(
 ) -> search.Domain:
     """Return the learned model of a puzzle as a `Domain`, in which search algorithms can plan.
 
-    States and goals of the domain are codes (bits). The heuristic of a code is the minimum over the
-    actions of the predicted cost: the cost of the action plus the cost-to-go after it.
+    States and goals of the domain are codes (bits). The heuristic is 0 at a goal. Otherwise, it is
+    the minimum over the actions of the predicted cost: the action's cost plus the cost-to-go after
+    the action.
     """
     model = learner.network.model
     shape, actions = (model.cells, model.bits), model.actions

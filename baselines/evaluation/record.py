@@ -275,7 +275,7 @@ def curve(record: dict[str, Any]) -> Curve:
 def _title(record: dict[str, Any]) -> str:
     """Return the title of a record's panel: id, learner, preset, and `game` or number of games.
 
-    If the record has a field `run`, the name of the run, the title is the id and this name.
+    If the record has a field `run` with the run's name, the title is the id and this name instead.
     """
     if "run" in record:
         return f"{record['id']} {record['run']}".replace("`", "")

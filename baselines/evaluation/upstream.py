@@ -81,11 +81,11 @@ def _begun(package: str, id: str, seeds: np.ndarray) -> tuple[list[Any], list[An
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
             envs = [gymnasium.make(id, disable_env_checker=True) for _ in seeds]
-            # suppress output, because BabyAI prints every level that it rejects
+            # BabyAI prints every level that it rejects: stdout is redirected above.
             shown = [each.reset(seed=int(seed))[0] for each, seed in zip(envs, seeds, strict=True)]
         except (gymnasium.error.DependencyNotInstalled, FileNotFoundError) as error:
-            # For example, MiniGrid generates its WFC levels from images that its wheel lacks, and
-            # with packages that are possibly not installed.
+            # For example, MiniGrid's generator of WFC levels needs images that its wheel lacks, and
+            # packages that may not be installed.
             raise NotThereError(f"{package} cannot make {id} here: {error}") from error
     return envs, shown
 

@@ -1,4 +1,4 @@
-"""Success on solvable levels: the mean over all, and over those that the policy solves least.
+"""Success on solvable levels: mean over all levels, and over the policy's worst levels.
 
 The mean over the worst levels is the conditional value at risk of sampling for learnability
 (Rutherford et al., 2024). A first set of episodes chooses the worst levels, and a second set
@@ -124,7 +124,7 @@ def player(
 def success(
     rate: Callable[[Array, PyTree[Any]], Array], key: Array, levels: PyTree[Any], attempts: int
 ) -> np.ndarray:
-    """Return the fraction of successful episodes on each level; `player` returns `rate`."""
+    """Return the fraction of successful episodes on each level; `player` makes `rate`."""
     count = len(jax.tree.leaves(levels)[0])
     part = min(count, max(1, TOGETHER // attempts))
     found = []

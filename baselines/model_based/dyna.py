@@ -139,7 +139,7 @@ class Settings(ppo_rnn.Settings):
         return self.epochs * self.minibatches * (1 + self.imagined_rollouts)
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
-        """Return in how many updates the policy takes `gradient_steps` gradient steps."""
+        """Return the number of updates in which the policy takes `gradient_steps` steps."""
         cold = self.cold_updates  # number of updates of the warm-up, without imagination
         of_cold = self.epochs * self.minibatches
         later = cold + (gradient_steps - cold * of_cold) // self.gradient_steps

@@ -75,9 +75,9 @@ class Window(NamedTuple):
 def vocabulary_of(env: Env) -> Vocabulary:
     """Return the environment's `Vocabulary`, which describes observations as categorical values.
 
-    It lists the number of possible values of each map cell and of each other number, and converts
-    observations to arrays of these values and back. Raises `ValueError` if the observations are not
-    maps of integers with few possible values.
+    The vocabulary has the number of possible values of a map cell and of each number outside the
+    map, such as an item count. It converts observations to arrays of these values and back. Raises
+    `ValueError` if the observations are not maps of integers with few possible values.
     """
     found = env.vocabulary
     if found is None:

@@ -51,8 +51,8 @@ class Prediction(NamedTuple):
 class History(NamedTuple):
     """Summary of an episode up to the current observation, an input of the model.
 
-    Observations consist of map cells and of other numbers, such as item counts. All of them have a
-    finite number of values, called categories.
+    An observation consists of map cells, and of numbers outside the map, such as item counts. Cells
+    and numbers have finitely many possible values, which are called categories.
     """
 
     # Whether each value (category) has occurred in the episode so far. The first entries are the
@@ -304,9 +304,9 @@ def attended(
 ) -> Float[Array, "steps tokens width"]:
     """Return multi-head attention of each token over all tokens of the steps that `seen` marks.
 
-    `pairs` holds the keys and values of `known` steps. `query` holds the queries of the last
-    `steps` of these steps. `age[head, n]` is a learned bias, which is added to the attention scores
-    of keys from n steps ago.
+    `pairs` holds the keys and values of `known` successive steps. `query` holds the queries of the
+    last `steps` steps among them. `age[head, n]` is a learned bias, which is added to the attention
+    scores of keys from n steps ago.
     """
     steps, count, width = query.shape
     known, heads = len(pairs), len(age)
@@ -336,7 +336,7 @@ def block_causal(over: Bool[Array, " steps"]) -> Bool[Array, "steps steps"]:
 def most(sizes: tuple[int, ...]) -> int:
     """Return the largest of `sizes`, or 1 if `sizes` is empty.
 
-    `sizes[i]` is the number of values (categories) that number i of an observation can have.
+    `sizes[i]` is the number of values (categories) that the i-th number of an observation can have.
     """
     return max(sizes, default=1)
 

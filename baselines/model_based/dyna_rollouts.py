@@ -131,7 +131,7 @@ def imagined_step(learner: Learner[Any], runner: Runner, key: Array) -> tuple[Ru
 
 
 def allowed(learner: Learner[Any], runner: Runner) -> Mask:
-    """Return the mask of actions that the model predicts to be legal; None if all always are.
+    """Return the mask of actions predicted to be legal; None if the environment has no masks.
 
     An action is legal if its logit is above 0. The action with the highest logit is always legal.
     """

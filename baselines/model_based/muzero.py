@@ -303,7 +303,8 @@ def bootstrap_values(
 ) -> Float32[Array, "batch moments"]:
     """Return the bootstrap value of the TD target at each unroll step of each window.
 
-    The target network predicts this value for the observation after the rewards of the TD target.
+    The target network predicts this value for the observation that follows the last reward in the
+    TD target.
     """
     settings, slots = learner.settings, bootstrap_slots(window, learner.settings.n_step)
 

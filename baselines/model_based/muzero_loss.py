@@ -235,8 +235,8 @@ def transition_losses(
     the losses of latent states, rewards and chance outcomes by name.
     """
     of = functools.partial(learner.network.of_batch, weights)
-    # The reward at this unroll step is known if the previous unroll step was known: even a
-    # truncated step has a known reward; only the value after it is unknown.
+    # The reward of the step from `before` to `now` is known if the targets of `before` are known.
+    # If this step was truncated, only the value after it is unknown.
     known = before.goals.is_known.astype(jnp.float32)
     is_open, errors = now.goals.is_open, {}
     truth = of("represent", now.obs)

@@ -73,8 +73,8 @@ OPEN_WORLD = {
     "chunk": 4,
 }
 
-# Settings for CartPole. Values reach 300. Their differences between actions are relatively small,
-# but they are predicted accurately enough for the policy to follow them.
+# Settings for CartPole. Values reach 300. The values of the two actions differ little, but they are
+# predicted accurately enough for the policy to follow these differences.
 BALANCE = {
     "total_steps": 100_000,
     "gamma": 0.997,

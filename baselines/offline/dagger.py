@@ -135,7 +135,7 @@ def probability(settings: Settings, updates: Int32[Array, ""]) -> Array:
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
-    """Choose the policy's action in each state or, at random, the oracle's; label all states."""
+    """Choose the policy's or, at random, the oracle's action in each state; label all states."""
     key_draw, key_mix = jax.random.split(key)
     memory, logits, _ = rollouts.think(learner, runner, mask)
     action = learner.policy.action(learner.policy.draw(key_draw, logits))

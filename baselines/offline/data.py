@@ -105,7 +105,10 @@ class Transitions(NamedTuple):
 
 
 def check(learner: Learner[Any], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if the dataset cannot be read, or does not fit the environment."""
+    """Raise `ValueError` if the dataset cannot be read, or does not fit the environment.
+
+    Also raise it if `batch_size` does not divide evenly among the devices.
+    """
     size, devices = learner.settings.batch_size, learner.devices.count
     if size % devices:
         raise ValueError(f"batch_size={size} does not divide evenly among {devices} devices")

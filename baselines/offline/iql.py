@@ -189,7 +189,11 @@ def q_values(
 
 
 def expectile_loss(error: Float32[Array, " batch"], expectile: Any) -> Float32[Array, " batch"]:
-    """Return asymmetric squared errors, whose mean is smallest if the value is the expectile."""
+    """Return the squared errors, weighted by `expectile` if positive, else by 1 - `expectile`.
+
+    The errors are targets minus a predicted value. The mean loss is smallest if the value is the
+    expectile of the targets.
+    """
     return jnp.where(error > 0, expectile, 1.0 - expectile) * jnp.square(error)
 
 

@@ -92,7 +92,8 @@ def costs_of_actions(
 
     `guesses` are the predicted costs of the next actions; negative costs are replaced by 0. `able`
     is True for legal next actions. The target of an action that solves the puzzle (`solved`) is its
-    `cost`. An action that leads to an unsolved state without legal actions has no target.
+    `cost`. Actions that are not `valid` have no target, nor have actions that lead to an unsolved
+    state without legal actions.
     """
     best = jnp.where(able, jnp.maximum(guesses, 0.0), jnp.inf).min(axis=-1)
     whole = cost + jnp.where(solved, 0.0, best)

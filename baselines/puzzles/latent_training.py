@@ -69,7 +69,8 @@ def model_loss(
     rows = jax.random.randint(key_rows, (count,), 0, len(seen.action))
     judges = not one_goal(learner.env)
     if judges:
-        # met[i] is the number of transitions 0 to i that lead to solved states
+        # met[i] is the number of transitions 0 to i that lead to solved states, so the index of the
+        # n-th of these transitions is the first i where met[i] = n.
         met = jnp.cumsum(seen.solved, dtype=jnp.int32)
         rank = jax.random.randint(key_solved, (count // 2,), 1, jnp.maximum(met[-1], 1) + 1)
         solved = jnp.searchsorted(met, rank)

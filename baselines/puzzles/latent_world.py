@@ -200,10 +200,11 @@ class LatentWorld(nn.Module):
     ) -> tuple[Float32[Array, ""], ...]:
         """Return four losses of a transition, which train different parts of the model.
 
-        They are the decoder's reconstruction error, the distance of the encoder's logits from
-        `FIRM` and -`FIRM`, the cross-entropy of the predicted bits after the action, and the
-        cross-entropy of the classifier of solved states. The decoder reads bits of noisy logits.
-        The noise flips bits whose logits are near 0, so training moves logits away from 0.
+        They are the decoder's reconstruction error, the squared distance of the encoder's logits
+        from the nearer of `FIRM` and -`FIRM`, the cross-entropy of the predicted bits after the
+        action, and the cross-entropy of the classifier of solved states. The decoder reads bits of
+        noisy logits. The noise flips bits whose logits are near 0, so training moves logits away
+        from 0.
         """
         seen = jnp.stack([before, after])
         logits = self.encode(seen)

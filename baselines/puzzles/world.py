@@ -252,7 +252,7 @@ def walk_codes(
 def action_targets(
     learner: WorldLearner, weights: PyTree[Array], target: PyTree[Array], goal: Any, codes: Any
 ) -> ActionCosts:
-    """Return the Q-learning targets of all actions in all model states, at most `furthest`."""
+    """Return the Q-learning target of each action in each of `codes`, at most `furthest`."""
     solved = functools.partial(is_solved, learner, weights, goal)
 
     def after(code: Array) -> tuple[Array, Array]:

@@ -21,8 +21,8 @@ from ..core.processes import reached
 from ..storage.runs import RunError
 
 AUTO = "auto"  # value of --address: join the Ray cluster that this machine is part of
-# Deaths in a row that a run survives: `DEATHS` per actor for the actors together, and `DEATHS` in
-# total for learners or replay shards.
+# Number of deaths in a row that a run survives: `DEATHS` times the number of actors for actors,
+# `DEATHS` for groups of learners, and `DEATHS` for replay shards.
 DEATHS = 3
 
 

@@ -27,7 +27,7 @@ Items = dict[str, Any]
 
 
 class Drawn(NamedTuple):
-    """Items that a shard sampled, with the numbers from which `importance` weights them."""
+    """Items that a shard sampled, and the numbers that the function `importance` needs."""
 
     items: Items  # sampled transitions; arrays are (batches, size, ...)
     # probability with which a draw of the shard returns this item, float32 (batches, size)

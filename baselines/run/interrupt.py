@@ -13,10 +13,10 @@ EXIT_CODE = 130  # exit code that shells expect of a process stopped by Ctrl-C
 class Interrupt:
     """Context in which the first Ctrl-C sets `asked`, and the second one ends the process.
 
-    Python would run a signal handler only after the compiled update, because handlers run between
+    A signal handler would run only after the compiled update, because Python runs handlers between
     bytecodes. Therefore a thread reads signals from Python's wake-up socket
-    (`signal.set_wakeup_fd`). The thread prints a message at the first Ctrl-C and ends the process
-    at the second, both at once.
+    (`signal.set_wakeup_fd`). Without delay, the thread prints a message at the first Ctrl-C, and
+    ends the process at the second.
     """
 
     def __init__(self, promise: str, last: Callable[[], object] = lambda: None) -> None:

@@ -33,7 +33,7 @@ class Keeper:
     A checkpoint is due every `every` updates or, if `every` is None, every `seconds` seconds. A
     thread writes it. Log records that could not be written are written with the next records.
     `sinks` receive records once they are in the log. `callback` is called with each record;
-    `stopped` becomes True if it returns a true value. `looks` are the evaluations and videos of
+    if it returns a true value, `stopped` becomes True. `looks` are the evaluations and videos of
     tracking.py. Only process 0 writes.
     """
 

@@ -180,11 +180,11 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
 
 
 def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
-    """Return `options` with an explicit reset source if the machine's default is not the env's.
+    """Return `options`; set the reset source if this machine's default is not the environment's.
 
     The reset source says how resets get levels. A new run records this machine's default, and keeps
-    it when it is resumed on another machine. A resumed run that has recorded no reset source keeps
-    the environment's default, with which it began. Options of learners with Ray actors are not
+    it when it is resumed on another machine. If a resumed run has recorded no reset source, it
+    began with the environment's default and keeps it. Options of learners with Ray actors are not
     changed.
     """
     unnamed = getattr(options.settings, "reset_source", "") is None
@@ -371,7 +371,8 @@ def _given(read: Any, saved: Options[Any]) -> tuple[Any, bool]:
 def _continued(saved: Options[S], given: Options[S], done: int, restart: bool, path: Path) -> S:
     """Return the settings of a run resumed after update `done`.
 
-    Raises `RunError` if the learning rate has fallen to 0.
+    Raises `RunError` if the run is to take more steps, but with a learning rate that has fallen to
+    0 and that the command line does not restart.
     """
     old: Any = saved.settings
     new: Any = given.settings

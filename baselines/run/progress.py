@@ -98,7 +98,7 @@ class ProgressLine:
         return {"update": self._done, "steps": steps, **means, **sums}
 
     def _rate(self) -> float | None:
-        """Return the steps per second, summed over all seeds; None in the first chunk.
+        """Return the steps per second of all seeds together; None until the second chunk ends.
 
         The time of the first chunk is not counted, because it includes compilation.
         """
@@ -118,7 +118,10 @@ class ProgressLine:
         return "   ".join(parts)
 
     def _left(self) -> str:
-        """Return the time left as text: "" in the first chunk, "- left" in the second chunk."""
+        """Return the time left as text.
+
+        The text is "" until the first chunk ends, then "- left" until the second chunk ends.
+        """
         if self._done >= self._updates:
             return "0:00 left"
         each, rate = self._steps_per_update * self._config.seeds, self._rate()

@@ -53,14 +53,14 @@ def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> 
     """Write trees of arrays as the checkpoint of `update`; raise `RunError` if writing fails."""
     final, temporary = folder / f"{update:08d}", folder / f".saving-{update:08d}"
     if final.exists() and damage(final) is None:
-        # A resumed run has made this update again, and its result is bit-identical: keep the old
-        # checkpoint.
+        # A resumed run has repeated this update with a bit-identical result: keep the checkpoint
+        # that the first attempt wrote.
         return
     try:
         for unfinished in folder.glob(".saving-*"):
             shutil.rmtree(unfinished)
         write(temporary, trees, made_for)
-        # A checkpoint of this update is damaged if it exists: replace it.
+        # An intact checkpoint of this update was kept above; a damaged one is replaced here.
         if final.exists():
             shutil.rmtree(final)
         os.rename(temporary, final)

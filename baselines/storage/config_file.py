@@ -40,7 +40,10 @@ def validated(content: Any, form: int) -> dict[str, Any]:
 
 
 def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
-    """Raise `ValueError` if a swept value is no number, or combinations do not divide `seeds`."""
+    """Raise `ValueError` if a swept value is not a number.
+
+    Also raise it if `seeds` is not a multiple of the number of combinations.
+    """
     count = 1
     for name, values in sweep.items():
         if not isinstance(values, list) or not all(isinstance(x, (int, float)) for x in values):

@@ -21,7 +21,7 @@ DIGITS = 4  # number of significant digits to which the values of a range are ro
 
 
 def parse(texts: tuple[str, ...], settings: Any, algorithm: str) -> dict[str, list[float]]:
-    """Parse texts such as `NAME=A,B,C` or `NAME=FROM..TO:COUNT` to the values of each setting.
+    """Return the swept values of each setting in texts like `NAME=A,B` or `NAME=FROM..TO:COUNT`.
 
     Raises `RunError` for settings that cannot be swept, and `ValueError` for invalid combinations.
     """

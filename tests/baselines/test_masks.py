@@ -153,7 +153,7 @@ def biased(weights, dense: str):
 
 @pytest.mark.full
 def test_pqn_bootstraps_with_the_best_legal_action_of_the_true_successor():
-    """Compare values and targets with those of a network that always outputs values 3, 2, 1.
+    """The network's weights make it output the values 3, 2, 1 for every observation.
 
     `Gate` forbids action 0 at even times, so the best legal value is 2 there, and 3 at odd times.
     The first episode is truncated at time 5, and the next one begins at time 0.

@@ -79,7 +79,7 @@ def read_after(batches, obs):
 
 
 def batches_of(x):
-    """Return two batches of observations of 5 steps in 3 environments."""
+    """Return observations with the floats `x` and an integer code, (2 batches, 5 steps, 3 envs)."""
     return {"x": x, "code": np.tile(np.uint8([3, 4]), (2, 5, 3, 1))}
 
 

@@ -144,7 +144,7 @@ def value_of(
     """Return the n-step value target of a step, computed by a loop.
 
     The target is the discounted sum of up to `n_step` rewards of the episode, plus the discounted
-    bootstrap value. If a terminal step is among them, there is no bootstrap value.
+    bootstrap value. If one of these steps is terminal, there is no bootstrap value.
     """
     total, power = 0.0, 1.0
     for at in range(moment, moment + n_step):
@@ -194,7 +194,7 @@ def test_windows_hold_the_steps_of_the_environment():
         for moment in range(3):
             assert time[row, moment + 1] == (time[row, moment] + 1) % 6
             assert window.truncated[row, moment] == (time[row, moment] == 4) or (
-                # In this slot without a step, `truncated` is undefined.
+                # At time 5, the slot holds no step, and `truncated` is undefined.
                 time[row, moment] == 5
             )
         assert window.is_step[row] == (time[row, 0] != 5)
@@ -213,8 +213,8 @@ def test_prioritised_windows_are_real_steps_ranked_by_error():
     ranks, is_step = np.asarray(runner.priorities.value), np.asarray(runner.replay_buffer.is_step)
     ranks = ranks.reshape(len(is_step), -1)[:, : is_step.shape[1]]
     assert (ranks > 0).any() and (ranks[~is_step] == 0).all()
-    # A new window gets the largest priority so far. A window that has been sampled gets a priority
-    # computed from its error.
+    # New windows get the largest priority so far. Sampled windows get priorities computed from
+    # their errors, so priorities differ.
     assert len(np.unique(ranks[ranks > 0])) > 2
 
     def learned(value):
@@ -314,7 +314,7 @@ def test_board_transitions_share_weights_over_lines():
 def test_lines_are_normalised_in_float32():
     """Add a large number to all features of a line.
 
-    If they were normalised in bfloat16, the differences between the features would be lost.
+    If these sums were normalised in bfloat16, the differences between the features would be lost.
     """
     network = muzero.network(Board(), hidden=(6,), embed=0, lines=5, latent=12, atoms=4)
     half = network.clone(bfloat16=True)

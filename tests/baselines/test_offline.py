@@ -68,7 +68,7 @@ def learner(env, algorithm, **given) -> Learner:
 
 
 def random_weights(network, obs, seed=0):
-    """Return random weights, larger than initial weights, some of which are nearly 0."""
+    """Return initial weights, some of which are nearly 0, plus normally distributed noise."""
     weights = network.init(jax.random.key(seed), jnp.asarray(obs))
     leaves, tree = jax.tree.flatten(weights)
     rng = np.random.default_rng(seed)

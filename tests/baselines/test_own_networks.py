@@ -39,7 +39,7 @@ def test_the_network_of_the_documentation_learns_and_is_loaded(tmp_path, monkeyp
 
 
 def test_a_recurrent_network_trains_on_sequences():
-    """The network's value is the number of steps of the episode so far; `unroll` must reset it."""
+    """The network's value counts an episode's steps; `unroll` must reset it at episode ends."""
     agent = learner(Clock(), "ppo-rnn", network="tiny_nets:Counting", rollout_steps=12)
     runners = loop.start(agent, jax.random.key(0)[None])
     after, metrics = loop.run_chunk(agent, jax.tree.map(jnp.copy, runners))

@@ -73,7 +73,8 @@ def test_rewards_do_not_reach_back_over_an_end():
     before = ADVANTAGES(rollout, np.zeros(5, np.float32), 0.9, 0.8)
     changed = rollout._replace(reward=rollout.reward.at[4:].add(100.0))
     after = ADVANTAGES(changed, np.zeros(5, np.float32), 0.9, 0.8)
-    # Mask of the environments in which an episode ends in the first four steps.
+    # Mask of the environments in which an episode ends in the first four steps. `rollout_of`
+    # truncates an episode at step 2 of environment 1.
     ends = rollout.terminated.at[2, 1].set(True)[:4].any(axis=0)
     np.testing.assert_array_equal((before[:3] == after[:3]).all(axis=0), ends)
 
@@ -183,14 +184,15 @@ class Hurried(Clock):
     """Environment `Clock` that computes its time limit, always four steps here, from the state."""
 
     def time_limit(self, state, params):
-        """Return a limit of four steps; the times from 9 on, with limit 6, never occur."""
+        """Return a limit of four steps; the limit of 6, from time 9 on, is never used."""
         return jnp.where(state.time < 9, 4, 6)
 
 
 def test_time_limits_set_by_the_state():
     """If the state sets the time limit, truncated steps still have the right bootstrap values.
 
-    Such an episode may be truncated at any step, so a rollout may contain many truncations.
+    The learner does not know these limits in advance (`shortest_limit` is 1), so it must expect
+    many truncations in a rollout.
     """
     assert (Clock().shortest_limit(Clock().default_params), Hurried().shortest_limit(None)) == (
         5,

@@ -58,8 +58,8 @@ def test_targets_are_lambda_returns():
         later = best[-1][env]
         for t in reversed(range(16)):
             value = best[t][env]
-            # All observations of Countdown are equal, so the final observation has the value of any
-            # other one.
+            # All observations of Countdown are equal, so the final observation has the same value
+            # as any other observation.
             if rollout.truncated[t, env]:
                 later = value = rollout.truncation_value[t, env]
                 assert value == pytest.approx(best[0][env], rel=1e-5)

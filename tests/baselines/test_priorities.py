@@ -111,7 +111,7 @@ def test_slots_are_drawn_in_proportion_to_their_priorities(envs, slots):
 
 @pytest.mark.full
 def test_a_million_slots_are_drawn_evenly_within_float32():
-    """All priorities are equal. A single running sum in float32 would be too imprecise here."""
+    """Draw from a million equal priorities, whose running sum in float32 would be too imprecise."""
     known = priorities.empty(1, 1_000_000)
     value = known.value.reshape(-1).at[:1_000_000].set(1.0)
     known = known._replace(value=value.reshape(known.value.shape))
@@ -123,7 +123,10 @@ def test_a_million_slots_are_drawn_evenly_within_float32():
 
 
 def test_no_share_of_the_sum_falls_into_an_item_without_mass():
-    """Test fractions 0 and 1 of the total mass, and a mass of 1e-9, too small for float32 sums."""
+    """No fraction of the total mass, from 0 to 1, may select an item of mass 0.
+
+    One mass is 1e-9, which is lost when it is added to the other masses in float32.
+    """
     pick = jax.jit(jax.vmap(priorities.pick, (0, None)))
     masses = jnp.array([0.0, 1e-9, 0.0, 3.0, 0.0, 1.0, 0.0, 0.0])
     shares = jnp.array([0.0, 0.5, 0.7499, 0.7501, np.nextafter(np.float32(1), 0), 1.0])

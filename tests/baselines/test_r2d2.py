@@ -54,8 +54,8 @@ def test_complete_sequences_can_be_sampled(filled):
     slots, period, length = agent.settings.slots, agent.settings.period, agent.settings.length
     env, number = map(np.asarray, numbers(agent, runner))
     for each, written in enumerate(np.asarray(runner.replay_buffer.written)):
-        # The next observation is already in slot `written`, after the last step, unless that step
-        # was truncated.
+        # `counts` are slot indices that do not wrap around the ring buffer. Unless the last step
+        # was truncated, slot `written` already holds the next observation.
         counts = range(int(written) - slots + 1, int(written) - length + 2)
         expected = {count % slots // period for count in counts if count % period == 0}
         assert set(number[env == each]) == expected and len(expected) > 2
@@ -231,7 +231,8 @@ def test_targets_and_losses_equal_a_loop(masked, double, squeeze, n_step):
     assert (np.asarray(sequences.is_step) == 0).sum() > 3 and sequences.terminated.sum() > 3
 
     if masked:
-        return  # the network of Gate has three outputs, but the sequences have two actions
+        # Skip the loss: the network for Gate has three outputs, but the sequences two actions.
+        return
     weights = jax.jit(agent.network.init)(KEY, jnp.ones(1))
     loss, parts = jax.jit(r2d2.loss, static_argnums=0)(agent, weights, sequences, slow)
     said = np.asarray(unrolled(agent, weights, sequences))
@@ -305,9 +306,9 @@ def test_settings_that_cannot_work_say_why(wrong, words):
 
 
 def test_the_smallest_replay_buffer_always_has_a_sequence():
-    """At each position of the ring, every environment has a complete sequence to sample.
+    """After the warm-up, every environment always has a complete sequence that can be sampled.
 
-    Sequences have no burn-in here.
+    The ring buffers have the smallest allowed capacity, and sequences have no burn-in.
     """
     small: dict[str, Any] = {"burn_in": 0, "period": 3, "warm_up": 20, "rollout_steps": 1}
     with pytest.raises(ValueError, match=r"leaves 6 slots .* needs 9: give capacity=36"):

@@ -52,7 +52,8 @@ def test_every_setting_of_a_sweep_is_named(tmp_path):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("seeds", [1, curve.NAMED, 64])  # matplotlib warnings would fail the test
+# Pytest turns warnings, such as those of matplotlib, into errors.
+@pytest.mark.parametrize("seeds", [1, curve.NAMED, 64])
 def test_a_picture_of_any_number_of_seeds(tmp_path, seeds):
     curve.draw(
         tmp_path / "curve.png", rows(seeds, 5), "Grid-v0", [f"seed {i}" for i in range(seeds)]

@@ -35,7 +35,10 @@ def places(middle: float, seed: int, shape: tuple[int, ...] = (16, 8)) -> jax.Ar
 
 @pytest.fixture(scope="module")
 def visits():
-    """Learn from 60 batches of similar observations; return all `BONUS` states and bonuses."""
+    """Learn from 60 batches of similar observations; return states of `BONUS`, and bonuses.
+
+    The 61 states are the initial state and the state after each batch.
+    """
     learn = jax.jit(functools.partial(BONUS.learn))
     states, returns, bonuses = [jax.jit(BONUS.init)(KEY, jnp.zeros(4))], jnp.zeros(8), []
     for visit in range(60):
@@ -183,7 +186,7 @@ def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
     def program(update) -> str:
         return str(jax.make_jaxpr(jax.vmap(update, axis_name=SEEDS))(shapes[0]))
 
-    # Discard the first trace: it fills JAX's caches, and the text of later traces differs slightly.
+    # Discard the first trace, whose text differs slightly from later ones: it fills JAX's caches.
     program(plain.update)
     assert program(plain.update) == program(without)
 

@@ -46,7 +46,7 @@ def truncate(run: Run, name: str) -> None:
 
 
 def restored_update(run: Run) -> int:
-    """Return the update that is restored; check that the weights belong to it."""
+    """Restore the newest intact checkpoint; return its update, and check its weights."""
     update, trees = run.restore(TREES)
     np.testing.assert_array_equal(trees["weights"]["a"], changed(update)["weights"]["a"])
     return update

@@ -231,10 +231,10 @@ def test_what_cannot_begin_anew_says_so(tmp_path):
 
 
 def test_the_heuristic_is_not_interrupted_by_a_second_model(tmp_path):
-    """A learned world trains its model first, then the heuristic.
+    """The learner `world` trains the model of a puzzle first, then the heuristic.
 
     A run that has begun to train the heuristic never trains the model again, even if it is resumed
-    with a larger total of steps.
+    with a larger `total_steps`.
     """
     algorithm, id, given, _ = SCHEDULES["rate of a heuristic"]
     run, before = saved(tmp_path, algorithm, id, 60, **given)

@@ -51,7 +51,7 @@ def looked_at(tmp_path_factory):
     real = progress.ProgressLine.show
 
     def show(line, note=""):
-        """Check that the log has all records shown, so that a killed run loses none."""
+        """Check that records are logged before they are shown: a killed run loses none."""
         assert len(runs.Run.open(out).records()) == line._done
         real(line, note)
 

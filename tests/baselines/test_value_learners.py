@@ -333,7 +333,8 @@ def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
         )
         return back(moved._replace(optimiser=optimiser), jnp.full(1, updates, jnp.int32))
 
-    # No reset follows a count that is not a multiple of 8, nor an update near the end of the run.
+    # There is no reset after 4 or 12 gradient steps, which are not multiples of 8, nor after update
+    # 7, which is near the end of the run.
     for count, updates in ((4, 1), (12, 3), (8, 7)):
         same = after(count, updates)
         for a, b in zip(*map(jax.tree.leaves, (same.weights, moved.weights)), strict=True):
@@ -385,7 +386,7 @@ EVERYTHING = {"noisy": True, "munchausen": 0.9, "priority": 0.6, "epsilon_power"
     ],
 )
 def test_all_settings_together_in_the_smallest_replay_buffer(algorithm, more):
-    """Use the smallest buffer: one environment, with episodes of five steps, and bfloat16."""
+    """Train in bfloat16 with the smallest replay buffer: 5 slots, for a single environment."""
     small = {"num_envs": 1, "rollout_steps": 3, "capacity": 5, "warm_up": 3, "n_step": 3}
     small |= {"gradient_steps": 2, "reset_every": 4, "batch_size": 40, "total_steps": 30}
     agent = learner(Gate(), algorithm, bfloat16=True, **(small | more))
