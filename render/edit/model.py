@@ -15,7 +15,8 @@ from jaxenvs.core.env import Env
 from jaxenvs.levels import blocks, palette
 from jaxenvs.levels.palette import Palette, Picture
 
-# Names of header lines that a change of the cells removes, because they may become false.
+# Names of header lines that a change of a cell or of the agent removes, because the change may make
+# them false.
 STALE = ("optimal", "balls", "marks")
 MISSION, TASK, TARGET, ID = "mission", "task", "target", "id"
 

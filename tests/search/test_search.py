@@ -40,7 +40,11 @@ def follow(puzzle, level, actions, length):
 
 
 def assert_plays(puzzle, levels, result):
-    """Assert that the actions lead to the result's board, a goal at the result's cost if solved."""
+    """Assert that the actions of each result lead to the result's board.
+
+    If the level is solved, also assert that this board is a goal, and that the actions have the
+    result's cost.
+    """
     for i in range(result.cost.shape[0]):
         level = jax.tree.map(lambda leaf, i=i: leaf[i], levels)
         board, cost = follow(puzzle, level, result.actions[i], result.length[i])
