@@ -207,7 +207,8 @@ def _placed(
 ) -> Layout:
     """Return the layout with the boards in rectangle `place` and the panel in rectangle `beside`.
 
-    The tiles of the boards are as large as `place` allows, up to `LARGEST_TILE`.
+    The tiles of the boards are as large as `place` allows, up to `LARGEST_TILE` points, or pixels
+    if `scale` is below 1.
     """
     (width, height), margin = size, round(MARGIN * scale)
     below = pygame.Rect(

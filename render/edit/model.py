@@ -245,7 +245,7 @@ def _place(model: Model, row: int, column: int) -> Document | None:
 
 
 def _turn(model: Model, by: int) -> Document | None:
-    """Return the document with the agent turned right, by `by` steps between its directions."""
+    """Return the document with the agent turned `by` times to the right."""
     picture, signs = model.picture, model.palette
     if picture.agent is None:
         raise RefusedError("there is no agent to turn")
