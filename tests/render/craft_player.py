@@ -222,7 +222,10 @@ class Player:
     # Plans in order of priority; `play` follows the first feasible one.
 
     def play(self) -> None:
-        """Press the next key of the first plan that is feasible; if none is, press "q"."""
+        """Press the next key of the first plan that is feasible.
+
+        If the player is asleep, or if no plan is feasible, press "q", the key of the noop action.
+        """
         plans = (self.defend, self.live, self.rest, self.achieve)
         if self.asleep or not any(plan() for plan in plans):
             self.press("q")
