@@ -91,8 +91,8 @@ def add_seed(made: Parser, default: int | None, what: str, flag: str = "--seed")
 def add_drawing(made: Parser, animated: str, picture: str, replay: str) -> None:
     """Add --tile-size, --gif and --html.
 
-    The help texts use `animated` and `picture` as the names of what --gif writes into an animation
-    and into a PNG, and `replay` as the name of what --html writes.
+    animated, picture: what --gif writes into an animation and into a PNG, in words for its help.
+    replay: what --html writes, in words for its help.
     """
     add = made.add_argument
     size = "side of a cell (default: fits the window or the file)"

@@ -1,6 +1,7 @@
 """The history bar at the bottom of the window; a disc on it marks the displayed time step.
 
-Lines mark where episodes begin, and triangles mark where achievements were earned.
+If a single environment is shown, grey lines mark the time steps where its episodes begin, and
+yellow triangles mark the time steps where it earned achievements.
 """
 
 import numpy as np

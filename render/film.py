@@ -1,4 +1,4 @@
-"""Old name of `jaxenvs.render.animation`, which works for one release, with a warning."""
+"""Deprecated alias of `jaxenvs.render.animation`, which the next release removes."""
 
 import warnings
 from typing import Any

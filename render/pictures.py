@@ -28,7 +28,9 @@ MOST_TILE = 512  # largest `tile_size`, the side of a grid cell in pixels
 REPLAYS = (".html", ".htm")
 # Format -> required packages. Videos are not listed: `animation.suffix` checks their packages.
 _NEEDED = {".gif": ["PIL"]}
-AT_ONCE = 16  # minimum batch size in animations; fixed, so that drawing is compiled only once
+# Number of pictures of environments drawn by one call in an animation, rounded up to whole time
+# steps. The last batch is padded to this size, so that drawing is compiled only once.
+AT_ONCE = 16
 
 
 class Renderer(types.ModuleType):

@@ -1,7 +1,8 @@
 """Shortest plans for viewers, from a solver in a background thread, so that no window waits.
 
 A question is a level or state to solve. While the solver works, at most one question waits: a new
-question replaces the waiting one. Answers are stored under the key of their question.
+question replaces the waiting one. Answers are stored under the key that the caller gives
+to a question, such as a hash of the level.
 """
 
 import collections

@@ -32,8 +32,8 @@ SCALES = (3.0, 2.5, 2.25, 2.0, 1.75, 1.5, 1.25, 1.0, 0.9, 0.8, 0.7)
 # Window size, in pixels, for which scale 1 is designed. Scale 2 needs twice the width and height.
 DESIGNED = (880, 620)
 # `layout` tries scales from large to small. It accepts a smaller scale only if this enlarges the
-# boards by a factor of more than GROWTH. Once the boards' shorter side is LEAST_BOARD times the
-# window's shorter side, it tries no scale below SHRINK times the largest scale.
+# boards by a factor of more than GROWTH. Once the boards' shorter side is at least LEAST_BOARD
+# times the window's shorter side, `layout` tries no scale below SHRINK times the largest scale.
 SHRINK, GROWTH = 0.8, 1.2
 LEAST_BOARD = 0.4
 MIN_SIZE = (560, 420)  # smallest width and height of a window, in pixels
@@ -207,7 +207,8 @@ def _placed(
 ) -> Layout:
     """Return the layout with the boards in rectangle `place` and the panel in rectangle `beside`.
 
-    The tiles of the boards are as large as `place` allows, up to `LARGEST_TILE`.
+    The tiles of the boards are as large as `place` allows, up to `LARGEST_TILE` points, or pixels
+    if `scale` is below 1.
     """
     (width, height), margin = size, round(MARGIN * scale)
     below = pygame.Rect(

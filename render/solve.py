@@ -67,7 +67,10 @@ class Plan(Pilot):
     def choose(
         self, key: PRNGKeyArray, env: Env, state: Any, params: Any, memory: Any
     ) -> tuple[Any, Int32[Array, ""]]:
-        """Return `memory` and action `state.time` of the plan, or its last action after its end."""
+        """Return `memory` and the plan's action with index `state.time`.
+
+        After the end of the plan, the action is the plan's last one.
+        """
         at = jnp.minimum(state.time, len(self.actions) - 1)
         return memory, jnp.asarray(np.array(self.actions, np.int32))[at]
 

@@ -80,7 +80,7 @@ def _controller(load: Callable[[], Watched], options: argparse.Namespace) -> Con
 
 
 def _random(options: argparse.Namespace) -> Callable[[], Watched]:
-    """Check the options for random play; return a function that returns what to watch."""
+    """Check the options for random play; return a function that returns its `Watched` tuple."""
     named = [name for name in (options.target, options.random) if isinstance(name, str)]
     if len(named) != 1:
         raise UsageError(f"name one environment: {program()} watch --random Grid-DoorKey-8x8-v0")

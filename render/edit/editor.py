@@ -281,7 +281,7 @@ class Editor:
         return True
 
     def note_file(self) -> None:
-        """Restart the journal; its later changes apply to the current content of the file."""
+        """Restart the journal with the hash of the file, to whose content later changes apply."""
         self.model.note(OPENED, self.file.digest)
         self.model.note(SHOW, self.model.document.at)
 

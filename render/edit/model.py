@@ -15,7 +15,8 @@ from jaxenvs.core.env import Env
 from jaxenvs.levels import blocks, palette
 from jaxenvs.levels.palette import Palette, Picture
 
-# Names of header lines that a change of the cells removes, because they may become false.
+# Names of header lines that a change of a cell or of the agent removes, because the change may make
+# them false.
 STALE = ("optimal", "balls", "marks")
 MISSION, TASK, TARGET, ID = "mission", "task", "target", "id"
 
@@ -244,7 +245,7 @@ def _place(model: Model, row: int, column: int) -> Document | None:
 
 
 def _turn(model: Model, by: int) -> Document | None:
-    """Return the document with the agent turned right, by `by` steps between its directions."""
+    """Return the document with the agent turned `by` times to the right."""
     picture, signs = model.picture, model.palette
     if picture.agent is None:
         raise RefusedError("there is no agent to turn")

@@ -86,7 +86,11 @@ class EditView(Shown):
         return self.editor.planner.busy or (self.playing is not None and self.playing.goes_on)
 
     def run(self, name: str, *given: Any) -> None:
-        """Pass a command to the played session; if no session is played, run only `PRESS`."""
+        """Pass a command to the played session, except for a press of the key `QUIT`.
+
+        That key ends the session and goes to the editor. If no session is played, all keys go to
+        the editor, and other commands are ignored.
+        """
         if self.playing is not None and given != (QUIT,):
             self.playing.run(name, *given)
             if not self.playing.is_open:

@@ -63,7 +63,10 @@ class Journal:
             self._line(about)
 
     def write(self, name: str, *given: Any) -> None:
-        """Write a command. Of automatic steps, only the number is written, once per second."""
+        """Write a command; automatic steps are only counted.
+
+        Their number is written about once per second, and before any other command.
+        """
         if name == viewer.FORWARD:
             self._steps += given[0]
             if time.monotonic() - self._wrote > EVERY:

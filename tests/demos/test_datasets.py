@@ -282,7 +282,10 @@ def test_a_dataset_is_not_replaced_with_one_inside(tmp_path, baby):
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limit of file sizes")
 @pytest.mark.parametrize("kilobytes", [0, 4, 10, 100])
 def test_a_full_disk_leaves_nothing(kilobytes, tmp_path):
-    """A write error raises `OSError`, but not inside HDF5: HDF5 would then crash at the exit."""
+    """A full disk raises `OSError`, leaves no file, and does not crash the process at its exit.
+
+    HDF5 would crash at the exit if the write error occurred inside HDF5.
+    """
     code = f"""
 import resource, jaxenvs, numpy as np
 from jaxenvs import demos

@@ -107,10 +107,10 @@ def compare(
     like: tuple[dict[str, np.ndarray], list[dict[str, Any]]],
     is_time: Callable[[float], bool],
 ) -> dict[str, Any] | None:
-    """Kill and resume a training, and compare its outcome with `like`.
+    """Kill and resume a training; return the record of the kill with an additional entry `same`.
 
-    `like` is the outcome of a training that was not killed. Returns None if the training ended
-    before the kill.
+    `same` is True if the outcome equals `like`, the outcome of a training that was not killed.
+    Returns None if the training ended before the kill.
     """
     try:
         row = killed(folder, is_time)
@@ -136,8 +136,9 @@ def measure(
 ) -> dict[str, Any]:
     """Kill the training `kills` times at random times, then `saving` times during a checkpoint.
 
-    This call resumes an earlier one, whose results are `rows`: the kills in `rows` count as made.
-    `keep` is called with all results after each kill.
+    `rows` are the records of kills that an earlier, interrupted call has made; this call makes only
+    the remaining ones, and adds their records to `rows`. `keep` is called with all results after
+    each kill.
     """
     seconds = go_on(folder / "undisturbed")
     like = outcome(folder / "undisturbed")

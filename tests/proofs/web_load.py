@@ -25,7 +25,7 @@ from paging import Page  # noqa: E402
 
 # (width, height) of the pages in pixels; page i has the size SIZES[i % len(SIZES)].
 SIZES = ((1280, 740), (880, 620), (390, 620))
-MOST_GROWTH = 96 * 2**20  # allowed growth of memory, in bytes, with 64 MiB for the history
+MOST_GROWTH = 96 * 2**20  # allowed growth of memory, in bytes; the history may take 64 MiB of it
 # SLOW: seconds that page 0 waits before each confirmation. BACK: seconds until page 1 reconnects.
 SLOW, BACK = 1.0, 5.0
 

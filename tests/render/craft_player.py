@@ -16,8 +16,9 @@ from jaxenvs.render.controls import Controller
 from jaxenvs.render.session import Session
 
 Cell = tuple[int, int]
-# Yields pairs (name of an achievement, function). The function presses the next key towards the
-# achievement, or returns False if no key helps.
+# Yields pairs (name, function). The name is that of an achievement, or of an aim that helps to earn
+# achievements, such as "stone tools". The function presses the next key towards the achievement or
+# aim, or returns False if no key helps.
 Deeds = Iterator[tuple[str, Callable[[], bool]]]
 KEYS = {(0, -1): "a", (0, 1): "d", (-1, 0): "w", (1, 0): "s"}
 FACING = {1: (0, -1), 2: (0, 1), 3: (-1, 0), 4: (1, 0)}
@@ -221,7 +222,10 @@ class Player:
     # Plans in order of priority; `play` follows the first feasible one.
 
     def play(self) -> None:
-        """Press the next key of the first plan that is feasible; if none is, press "q"."""
+        """Press the next key of the first plan that is feasible.
+
+        If the player is asleep, or if no plan is feasible, press "q", the key of the noop action.
+        """
         plans = (self.defend, self.live, self.rest, self.achieve)
         if self.asleep or not any(plan() for plan in plans):
             self.press("q")
@@ -297,7 +301,10 @@ class Player:
             yield "eat_plant", lambda: self.walk(self.all_of(Block.PLANT))
 
     def tools(self, material: str, keys: str, table: bool) -> Iterator[bool]:
-        """Yield the result of each step to a material's next tool: whether it has pressed a key."""
+        """Try the steps towards the missing tools of a material; yield whether each pressed a key.
+
+        The caller stops at the first step that has pressed a key.
+        """
         made = [self.has[f"{material}_{tool}"] for tool in ("pickaxe", "sword")]
         missing = made.count(0)
         if not missing:

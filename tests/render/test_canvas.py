@@ -8,7 +8,7 @@ from jaxenvs.render.canvas import Canvas
 
 WORDS = "defeat skeleton, make iron pickaxe, 0 / 10000, Backspace undo"
 SIZE = 12  # size in points of the smallest text of the panel
-LARGE = 16  # the reference positions are those of the letters in text that is this much larger
+LARGE = 16  # scale of the text that gives the reference positions, relative to the tested text
 
 
 @pytest.fixture(autouse=True)

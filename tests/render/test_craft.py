@@ -105,7 +105,7 @@ def test_achievements_are_marked_and_labelled_on_the_bar(playing):
     plain = count(playing, canvas.CUT)
     achieving(playing, 0, 4)
     assert bar.marks(playing.session, 0) == {4: ["collect wood", "collect drink"]}
-    # The displayed time step has earned achievements, so the bar shows their names.
+    # Achievements were earned at the displayed time step, so the bar shows their names.
     labelled = count(playing, canvas.CUT)
     playing.press("backspace")
     unlabelled = count(playing, canvas.CUT)

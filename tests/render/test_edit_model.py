@@ -76,7 +76,7 @@ def test_paint_and_undo_without_limit():
         assert model.travel(-1) and model.text_of(model.page) == text
     assert not model.travel(-1) and model.is_changed is False
     assert model.travel(1) and model.text_of(model.page) == texts[1]
-    model.change(PAINT, 3, 1, "Ab", False)  # a change discards what could be redone
+    model.change(PAINT, 3, 1, "Ab", False)  # a new change clears the redo history
     assert not model.travel(1)
 
 

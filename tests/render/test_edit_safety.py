@@ -60,7 +60,8 @@ def test_the_editor_outlives_an_error_of_the_solver(tmp_path):
 def number(request):
     """Install Python's default handler of a signal, and yield the signal's number.
 
-    Tests that a shell has started in the background would otherwise ignore some signals.
+    This is needed because a shell that starts the tests in the background may make them ignore some
+    signals, such as SIGINT.
     """
     usual = signal.default_int_handler if request.param == signal.SIGINT else signal.SIG_DFL
     before = signal.signal(request.param, usual)

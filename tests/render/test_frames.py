@@ -1,4 +1,4 @@
-"""Tests of the tile compositor and its painters."""
+"""Tests of the functions that draw states as pictures of tiles, and of the sizes of pictures."""
 
 import functools
 
@@ -47,7 +47,7 @@ GRIDS = sorted({*GRIDS, *defaults.DRAWN, "BabyAI-BossLevel-v0"})
 def test_random_play_of_every_class_draws_only_tiles_that_exist(id, compiled):
     env = compiled(id).env
     draw = jax.jit(jax.vmap(lambda state: (env.tiles(state), env.view_tiles(state))))
-    # The arrays have the shapes of the golden traces, so that the compiled rollout is reused.
+    # Tests of the golden traces use equal shapes, so that both share one compiled rollout.
     for seed in range(4):
         steps = compiled(id).rollout(*contract.plan(env, seed), env.default_params)[1]
         done = np.asarray(steps.done)

@@ -1,4 +1,4 @@
-"""Tests of replays: the file contains the compositor's frames, and a browser shows them."""
+"""Tests of replays: the file contains the frames of `board_painter`, and a browser shows them."""
 
 import base64
 import functools

@@ -145,7 +145,7 @@ def test_only_the_first_of_many_actions_are_listed():
 
 
 def test_it_needs_neither_pygame_nor_pillow():
-    """Playing as text imports neither pygame nor Pillow."""
+    """No module that `play.py` imports at its top level, even indirectly, imports pygame or PIL."""
     folder = Path(render.__file__).parent
     waiting, seen = ["play"], set()
     while waiting:

@@ -168,7 +168,8 @@ def default_signals() -> Iterator[None]:
 def started(home: Path, *words: str, heeds: bool = True) -> tuple[subprocess.Popen, list[str]]:
     """Start a command with `--web`; return its process and the first four lines that it prints.
 
-    heeds: True lets SIGINT and SIGHUP end the command; False passes on this process's handling.
+    heeds: whether SIGINT and SIGHUP end the command. If False, the command inherits the signals
+        that this process ignores.
     """
     given = {**os.environ, "JAXENVS_CACHE": str(home), "PYTHONUNBUFFERED": "1"}
     command = [sys.executable, "-m", "jaxenvs", *words, "--web"]
@@ -183,7 +184,7 @@ def started(home: Path, *words: str, heeds: bool = True) -> tuple[subprocess.Pop
 
 
 def ended(process: subprocess.Popen) -> str:
-    """Wait for the end of a server and return its last line."""
+    """Wait for the end of a server; return the one line that it has printed since `started`."""
     out, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0
     assert out.count("\n") == 1, out

@@ -283,7 +283,7 @@ def test_a_long_step_shows_the_busy_word_over_the_picture(window, monkeypatch):
     until = time.monotonic() + 60
     while shown(window) == still and time.monotonic() < until:
         window.pump(0.0)
-    # Only the top of the window has changed: there, the busy screen shows a word.
+    # The busy screen shows a word over the top of the picture; the bottom is unchanged.
     assert shown(window)[-3000:] == still[-3000:] != shown(window)[:3000]
     go_on.set()
     settle(window)

@@ -110,9 +110,9 @@ def random_levels(
 ) -> tuple[Level, np.ndarray]:
     """Return random levels and their optimal costs.
 
-    The heuristics are admissible, but rarely consistent. The costs in a graph are drawn from one of
-    four sets, in which float32 sums are exact: {1}, the integers from 0 to 2, the multiples of 1/4
-    from 0 to 8, and the integers from 1 to 999.
+    The heuristics are admissible, but rarely consistent. All costs are 1 if `unit_cost`. Otherwise,
+    the costs in a graph are drawn from one of four sets, in which float32 sums are exact: {1}, the
+    integers from 0 to 2, the multiples of 1/4 from 0 to 8, and the integers from 1 to 999.
     """
     shape = (count, VERTICES, ACTIONS)
     after = rng.integers(0, VERTICES, shape).astype(np.int32)

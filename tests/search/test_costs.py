@@ -104,7 +104,7 @@ adapted = jax.jit(open_list.adapted, static_argnums=2)
 
 
 def moved(todo, priorities, batch):
-    """Adapt the ranges of the open list's buckets until they fit; return (list, changes made).
+    """Adapt the ranges of the open list's buckets until they fit; return (list, number of changes).
 
     After each change of the ranges, all entries are popped and pushed again.
     """

@@ -77,7 +77,7 @@ TWO = (
 
 @pytest.mark.full
 def test_a_cheaper_meeting_is_not_proven_away_by_one_side_alone():
-    """Bidirectional search solves two graphs optimally whose heuristics are inconsistent.
+    """Bidirectional search finds optimal solutions in two graphs with inconsistent heuristics.
 
     The heuristics are admissible. Each graph is tested with both orders of its actions.
     """
@@ -143,7 +143,7 @@ def test_every_claim_holds_on_many_random_graphs(way):
 
 @pytest.mark.slow
 def test_a_larger_weight_expands_no_more_of_a_hundred_15_puzzles():
-    """With a larger weight, fewer boards are expanded, and costs are at most weight * optimum.
+    """A larger weight expands no more boards on average; costs are at most weight * optimum.
 
     The costs are checked in those levels in which a search with weight 1 has proven the optimum.
     """

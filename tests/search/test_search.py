@@ -40,7 +40,11 @@ def follow(puzzle, level, actions, length):
 
 
 def assert_plays(puzzle, levels, result):
-    """Assert that the actions lead to the result's board, a goal at the result's cost if solved."""
+    """Assert that the actions of each result lead to the result's board.
+
+    If the level is solved, also assert that this board is a goal, and that the actions have the
+    result's cost.
+    """
     for i in range(result.cost.shape[0]):
         level = jax.tree.map(lambda leaf, i=i: leaf[i], levels)
         board, cost = follow(puzzle, level, result.actions[i], result.length[i])
@@ -459,6 +463,7 @@ def test_a_node_takes_at_most_40_bytes_without_its_key():
         levels,
     )
     size = sum(x.size * x.dtype.itemsize for x in jax.tree.leaves((made.store, made.todo)))
-    # Bytes of the pages that an open list of any capacity needs: one page per bucket of both sets.
+    # Bytes of the pages that an open list of any capacity needs: one page for each bucket of its
+    # two sets of buckets. An entry takes 4 bytes.
     fixed = open_list.PAGE * 2 * open_list.BUCKETS * 4
     assert (size - fixed) / made.store.stale.shape[0] - 8 <= 40

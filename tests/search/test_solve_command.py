@@ -111,8 +111,8 @@ def test_the_solution_is_watched_in_a_window(level, monkeypatch):
     monkeypatch.setattr(window, "open_window", look)
     given = ["--instance", level(TILES), "--watch", *PROVEN]
     assert solve("Puzzle-SlidingTile-3x3-v0", *given) == 0
-    # Pairs (action, whether the episode is over). After the solution, the same level begins again:
-    # -1 is no action.
+    # Pairs (action, whether the episode is over). Action -1 marks the start of an episode: after
+    # the solution, the same level begins again.
     assert seen == [[(-1, False), (1, False), (1, True), (-1, False)]]
 
 

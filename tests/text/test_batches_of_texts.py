@@ -40,7 +40,7 @@ ROWS, STEPS = 3, 2
 
 @functools.cache
 def moments(env):
-    """Return two batches of states: before and after random actions."""
+    """Return two batches of states: before and after the last of `STEPS` random actions."""
 
     def play(key):
         state = env.reset(key).state

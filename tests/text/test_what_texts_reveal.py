@@ -1,4 +1,4 @@
-"""Test of a property: state that an agent does not observe never changes the agent's texts."""
+"""Property tests: the agent's texts never depend on state that the agent does not observe."""
 
 import functools
 
