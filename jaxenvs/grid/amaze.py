@@ -1,4 +1,4 @@
-"""AMaze: random walls, and a goal to find with a small view; the usual maze of curricula.
+"""AMaze: random walls, and a goal to find with a small view; the usual maze for curricula.
 
 The levels have the distribution of jaxued (`DramaCow/jaxued` 0f8f128, `maze/util.py`) and minimax
 (`facebookresearch/minimax` d053054, `AMaze`), drawn with other random numbers. Rules, reward, time

@@ -177,9 +177,9 @@ class Plan:
         allowed = ~self.joined & ~self.locked[a] & ~self.locked[b]
         word = jnp.clip(self.words(count), jnp.uint32(1), jnp.uint32(NEVER - 1))
         cost = jnp.where(self.joined, jnp.uint32(0), jnp.where(allowed, word, NEVER))
-        # Compute for each two rooms the smallest threshold that connects them, by the
-        # Floyd-Warshall algorithm. It is the smallest cost of a path, and the cost of a path is its
-        # largest edge cost.
+        # Compute for each pair of rooms the smallest threshold that connects them, by the
+        # Floyd-Warshall algorithm: the minimum, over all paths between the two rooms, of the
+        # largest edge cost on the path.
         apart = jnp.append(cost, NEVER)[self._geometry.edge_between]
         apart = jnp.where(np.eye(self.num_rooms, dtype=bool), jnp.uint32(0), apart)
         for via in range(self.num_rooms):

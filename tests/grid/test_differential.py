@@ -263,8 +263,8 @@ def events(ours, episodes):
 def play_drawn(size, see, grids, steps, seed):
     """Play random grids beyond the end of their episodes; return (differences, events, steps).
 
-    The time limit is 95 % of the steps, because MiniGrid's rewards are negative after 1.11 times
-    the limit.
+    The time limit is 95 % of the steps. The last step is therefore before 1.11 times the limit,
+    when MiniGrid's rewards become negative.
     """
     rng = np.random.default_rng([size, see, seed])
     limit = steps - steps // 20

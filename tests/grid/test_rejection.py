@@ -145,8 +145,8 @@ def test_a_reset_takes_the_first_accepted_level_or_reports_that_there_is_none():
 def roll(venv, steps, limit):
     """Play a batch of environments for `steps` steps, with auto-resets.
 
-    Return the last state, and arrays of all steps: the states before the step, `level_rejected` and
-    `done`.
+    Return the last state, and arrays (steps, environments, ...): the states before each step,
+    `level_rejected` and `done`.
     """
     params = venv.default_params.replace(max_steps_in_episode=np.int32(limit))
     actions = jnp.zeros(venv.num_envs, jnp.int32)

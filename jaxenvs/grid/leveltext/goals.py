@@ -22,7 +22,7 @@ from .picture import error
 
 
 class Form(NamedTuple):
-    """All possible tasks of an environment class, and whether a task has a cell."""
+    """All possible tasks of an environment class, and whether a task contains the target's cell."""
 
     tasks: tuple[int, ...]  # packed tasks, with 0 in place of the target's cell
     has_cell: bool = False  # whether bytes 0 to 2 of a task are the target's row, column and tile
