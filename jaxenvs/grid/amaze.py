@@ -73,7 +73,8 @@ class AMaze(MazeEnv):
 def placed(is_wall: Bool[Array, "inner inner"], word: UInt32[Array, "3"]) -> Level:
     """Return a level with the walls `is_wall` inside an outer wall.
 
-    Agent and goal are on free cells that are drawn with the random uint32 `word`.
+    `word` has three random uint32: for the agent's cell, the goal's cell and the agent's direction.
+    Both cells are free.
     """
     inner = is_wall.shape[1]
     free = ~is_wall.reshape(-1)

@@ -204,7 +204,7 @@ class GridEnv(GridWorld):
     def observe_tiles(self, state: GridState, params: Any) -> PyTree[Array]:
         """Return the symbolic observation that `obs` selects.
 
-        Observations made of pixels are returned by `observe`.
+        `observe` returns the observations made of pixels.
         """
         return _OBSERVE[self.obs](self, state)
 

@@ -93,7 +93,7 @@ class Plan:
         return choose(self.words(allowed.size), allowed.reshape(-1))
 
     def pick_each(self, allowed: Bool[Array, "rows size"]) -> Int32[Array, " rows"]:
-        """Return for each row the index of a uniformly drawn True entry, or 0 if there is none."""
+        """Return the index of a uniformly drawn True entry of each row; 0 for a row without one."""
         return jax.vmap(choose)(self.words(allowed.size).reshape(allowed.shape), allowed)
 
     def colour(self) -> Int32[Array, ""]:
@@ -324,7 +324,7 @@ class Plan:
     # Methods that query the level.
 
     def all_objects(self) -> Thing:
-        """Return all objects, then the door of each edge (pair of rooms), with tile 0 for none."""
+        """Return all objects, then the door of each edge (pair of rooms); tile 0 means no door."""
         doors = Thing(self.doors, jnp.asarray(self.door_rows), jnp.asarray(self.door_columns))
         parts = [*self.objects, doors]
         return Thing(

@@ -36,8 +36,8 @@ def acceptance(env):
 def tries(id, resets):
     """Return for each reset the number of levels that it draws until one is accepted.
 
-    The levels are those that `sample_level` draws. For speed, all resets without an accepted level
-    draw their next level in one batch.
+    The levels are those that `sample_level` draws. For speed, up to `CHUNK` resets without an
+    accepted level draw their next level in one batch.
     """
     env = jaxenvs.make(id)
     accepted = acceptance(env)
