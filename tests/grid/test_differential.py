@@ -183,7 +183,7 @@ CARRYING = "BabyAI-PutNextS5N2Carrying-v0"
 WORLDS = ("Grid-DoorKey-8x8-v0", "Grid-LavaCrossingS9N2-v0", "Grid-DistShift2-v0", CARRYING)
 
 
-# Ids with which each observation is tested by default; each id occurs once or twice.
+# For each observation, the ids without the marker `full` in `PAIRS`; each id occurs at least once.
 SEEN = {"full": WORLDS[:2], "onehot": WORLDS[::2], "dict": (WORLDS[0], CARRYING)}
 PAIRS = [
     pytest.param(id, obs, marks=[] if id in SEEN[obs] else [pytest.mark.full])

@@ -148,7 +148,7 @@ def named_by(env: Any, task: Any) -> tuple[Any, ...]:
 
 
 def _alike(grid: np.ndarray, tile: int) -> np.ndarray:
-    """Return a mask of the cells with this tile; open, closed and locked doors count as equal."""
+    """Return a mask of the cells with this tile; a door matches every door of its colour."""
     if tile & 15 not in DOORS:
         return grid == tile
     return np.isin(grid & 15, DOORS) & (grid >> 4 == tile >> 4)
