@@ -227,7 +227,8 @@ class BabyEnv(RoomGrid):
         done = done | (also & good)
         looked = looked | also
         success = first_done & ((second & ~done) == 0)
-        # Bit mask of the instructions that "and" joins to another instruction. They cannot fail.
+        # Bit mask of the instructions that "and" joins to another instruction. Such an
+        # instruction cannot fail.
         joined = ((exists >> 1) & 0b0101) | ((exists & 0b0101) << 1)
         failure = (looked & bad & ~joined) != 0
         progress = (state.progress & ~15) | done | (looked << 4)

@@ -1,4 +1,4 @@
-"""AMaze: random walls, and a goal to find with a small view; the usual maze of curricula.
+"""AMaze: random walls, and a goal to find with a small view; the usual maze for curricula.
 
 The levels have the distribution of jaxued (`DramaCow/jaxued` 0f8f128, `maze/util.py`) and minimax
 (`facebookresearch/minimax` d053054, `AMaze`), drawn with other random numbers. Rules, reward, time
@@ -73,7 +73,8 @@ class AMaze(MazeEnv):
 def placed(is_wall: Bool[Array, "inner inner"], word: UInt32[Array, "3"]) -> Level:
     """Return a level with the walls `is_wall` inside an outer wall.
 
-    Agent and goal are on free cells that are drawn with the random uint32 `word`.
+    `word` has three random uint32: for the agent's cell, the goal's cell and the agent's direction.
+    Both cells are free.
     """
     inner = is_wall.shape[1]
     free = ~is_wall.reshape(-1)

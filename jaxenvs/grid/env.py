@@ -39,9 +39,8 @@ Verdict = tuple[Bool[Array, ""], Bool[Array, ""]]
 class GridEnv(GridWorld):
     """Base class of MiniGrid's levels; a subclass adds `generate`, a size and perhaps `judge`.
 
-    Only the observation `dict` contains the mission. It is the default of classes whose target only
-    the mission names, such as the door to go to: without the mission, an agent could not solve
-    them.
+    Only the observation `dict` contains the mission. `dict` is the default if only the mission
+    names the target, such as the door to go to: an agent could not know the target otherwise.
 
     Actions: 0 turn left, 1 turn right, 2 forward, 3 pick up, 4 drop, 5 toggle, 6 done (no effect).
     Observation (field `obs`): `image` uint8 (view_size, view_size, 3), MiniGrid's triples (object,
@@ -205,7 +204,7 @@ class GridEnv(GridWorld):
     def observe_tiles(self, state: GridState, params: Any) -> PyTree[Array]:
         """Return the symbolic observation that `obs` selects.
 
-        Observations made of pixels are returned by `observe`.
+        `observe` returns the observations made of pixels.
         """
         return _OBSERVE[self.obs](self, state)
 
@@ -291,7 +290,7 @@ class SquareGridEnv(GridEnv):
     size: int = 8  # number of cells per side of the grid, walls included
 
     min_size: ClassVar[int] = 4
-    max_size: ClassVar[int] = 127  # largest value of a row or a column, which is an int8
+    max_size: ClassVar[int] = 127  # limit so that every row and column fits into int8
     # Number of steps of the time limit per cell: the limit divided by size**2.
     steps_per_cell: ClassVar[int] = 4
 

@@ -101,9 +101,10 @@ class MultiRoom(FixedGridEnv):
 
     Resets: a chain is complete with probability 0.87 (`N2-S4`), 0.51 (`N4-S5-v0`), 0.67 (`v1`) or
     0.22 (`N6`), measured over 100,000 chains. If all chains of a level are incomplete, the level is
-    drawn again in a loop. The default reset source is `exact` on every device: its loop ends as
-    soon as the environments that are done have a level, and does not wait for the others. `pool`
-    has no loop, but repeats levels.
+    drawn again in a loop. On a CPU, the default reset source is `exact`: its loop ends as soon as
+    every environment that is done has a level; it draws no levels for the other environments. On a
+    GPU, the default is `stock`, which makes many levels at a time. `pool` has no loop, but repeats
+    levels.
     """
 
     rooms: int = 6  # number of rooms in the chain

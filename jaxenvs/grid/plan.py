@@ -93,7 +93,7 @@ class Plan:
         return choose(self.words(allowed.size), allowed.reshape(-1))
 
     def pick_each(self, allowed: Bool[Array, "rows size"]) -> Int32[Array, " rows"]:
-        """Return for each row the index of a uniformly drawn True entry, or 0 if there is none."""
+        """Return the index of a uniformly drawn True entry of each row; 0 for a row without one."""
         return jax.vmap(choose)(self.words(allowed.size).reshape(allowed.shape), allowed)
 
     def colour(self) -> Int32[Array, ""]:
@@ -177,9 +177,9 @@ class Plan:
         allowed = ~self.joined & ~self.locked[a] & ~self.locked[b]
         word = jnp.clip(self.words(count), jnp.uint32(1), jnp.uint32(NEVER - 1))
         cost = jnp.where(self.joined, jnp.uint32(0), jnp.where(allowed, word, NEVER))
-        # Compute for each two rooms the smallest threshold that connects them, by the
-        # Floyd-Warshall algorithm. It is the smallest cost of a path, and the cost of a path is its
-        # largest edge cost.
+        # Compute for each pair of rooms the smallest threshold that connects them, by the
+        # Floyd-Warshall algorithm: the minimum, over all paths between the two rooms, of the
+        # largest edge cost on the path.
         apart = jnp.append(cost, NEVER)[self._geometry.edge_between]
         apart = jnp.where(np.eye(self.num_rooms, dtype=bool), jnp.uint32(0), apart)
         for via in range(self.num_rooms):
@@ -324,7 +324,7 @@ class Plan:
     # Methods that query the level.
 
     def all_objects(self) -> Thing:
-        """Return all objects, then the door of each edge (pair of rooms), with tile 0 for none."""
+        """Return all objects, then the door of each edge (pair of rooms); tile 0 means no door."""
         doors = Thing(self.doors, jnp.asarray(self.door_rows), jnp.asarray(self.door_columns))
         parts = [*self.objects, doors]
         return Thing(

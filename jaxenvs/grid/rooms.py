@@ -115,8 +115,8 @@ class Geometry(NamedTuple):
     # int32 (rooms, 4): for each room and side, index of the edge between the room and its neighbour
     # on this side; -1 if there is no neighbour.
     edge: np.ndarray
-    # int32 (rooms, rooms): for each two rooms, index of the edge between them; -1 if they are not
-    # neighbours.
+    # int32 (rooms, rooms): for each pair of rooms, index of the edge between them; -1 if they
+    # are not neighbours.
     edge_between: np.ndarray
     corner: tuple[np.ndarray, np.ndarray]  # row and column of each room's upper left corner
 

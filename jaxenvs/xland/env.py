@@ -196,7 +196,7 @@ class XLand(GridWorld):
     def observe_tiles(self, state: XLandState, params: Any) -> PyTree[Array]:
         """Return the symbolic observation that `obs` selects.
 
-        Observations made of pixels are returned by `observe`.
+        `observe` returns the observations made of pixels.
         """
         return _OBSERVE[self.obs](self, state, params)
 

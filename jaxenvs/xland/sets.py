@@ -2,7 +2,7 @@
 
 xminigrid downloads its task sets as pickles, which were made by a script of xminigrid. This module
 generates the tasks that the script draws, in seconds to a few minutes, and compares them with
-checksums of the script's output. They could not be compared with the published pickles.
+checksums of the script's output. A comparison with the published pickles was not possible.
 """
 
 import contextlib

@@ -29,7 +29,8 @@ NUM_RULES = 18
 LEVELS_OF_RULES = 4
 WEIGHT = 2.0  # weight of the heuristic in weighted A*
 # Numbers of steps in the heuristic: `_PAIR` for a goal or rule with two tiles if one or both are
-# missing, `_ALONE` for one missing tile, `_CARRY` to pick up a tile and put it next to the other.
+# missing; `_ALONE` for a goal or rule with one tile if this tile is missing; `_CARRY` to pick up a
+# tile and put it next to the other tile.
 _PAIR, _ALONE, _CARRY = 8.0, 4.0, 2.0
 _WON = 1 << 18  # flag in `_Board.agent` for a won task; `XLandState.agent` does not use this bit
 

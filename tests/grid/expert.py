@@ -80,7 +80,7 @@ def done_next_to_the_target(env):
 def drop_where(env, wanted):
     """Drop the object to move in a free cell for which `wanted(distance)` is true.
 
-    The distance is that from the cell to the target, in cells.
+    The distance is the larger of the row and column differences between the cell and the target.
     """
     yield from fetch(env, [env.move_pos], clearing=False, from_boxes=False)
     here = pose_of(env)[:2]
@@ -245,7 +245,7 @@ def atoms(instr):
 class Bot(BabyAIBot):
     """MiniGrid's expert for BabyAI; it raises `StuckError` after `PATIENCE` searches per action.
 
-    Without this limit it can loop forever.
+    Without this limit, the expert can loop forever.
     """
 
     searches = 0  # number of searches so far for the current action

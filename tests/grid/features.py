@@ -172,7 +172,10 @@ def agents_cell(sample):
 
 
 def of_ways(sample):
-    """Return how many cells and objects the agent can reach: at first, and with all doors open."""
+    """Return how many cells and objects the agent can reach at first, and with all doors open.
+
+    With all doors open, the objects that the agent cannot reach are counted instead.
+    """
     kinds, start = sample.kinds, agents_cell(sample)
     thing = ~np.isin(kinds, (Kind.EMPTY, Kind.WALL, Kind.LAVA))
     at_once = flooded(np.isin(kinds, (*FREE, Kind.DOOR)), start)

@@ -1,4 +1,4 @@
-"""Compute `task` and `accepted`, two fields of our levels that MiniGrid lacks, from its levels."""
+"""Compute `task` and `accepted`, fields that only our levels have, from MiniGrid's levels."""
 
 import functools
 

@@ -183,7 +183,7 @@ CARRYING = "BabyAI-PutNextS5N2Carrying-v0"
 WORLDS = ("Grid-DoorKey-8x8-v0", "Grid-LavaCrossingS9N2-v0", "Grid-DistShift2-v0", CARRYING)
 
 
-# Ids with which each observation is tested by default; each id occurs once or twice.
+# For each observation, the ids without the marker `full` in `PAIRS`; each id occurs at least once.
 SEEN = {"full": WORLDS[:2], "onehot": WORLDS[::2], "dict": (WORLDS[0], CARRYING)}
 PAIRS = [
     pytest.param(id, obs, marks=[] if id in SEEN[obs] else [pytest.mark.full])
@@ -263,8 +263,8 @@ def events(ours, episodes):
 def play_drawn(size, see, grids, steps, seed):
     """Play random grids beyond the end of their episodes; return (differences, events, steps).
 
-    The time limit is 95 % of the steps, because MiniGrid's rewards are negative after 1.11 times
-    the limit.
+    The time limit is 95 % of the steps. The last step is therefore before 1.11 times the limit,
+    when MiniGrid's rewards become negative.
     """
     rng = np.random.default_rng([size, see, seed])
     limit = steps - steps // 20

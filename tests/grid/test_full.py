@@ -49,9 +49,10 @@ def played(env, key):
 
 
 def seen_again(env):
-    """Return how many observations are repetitions, and how many of these have another state.
+    """Return the number of repetitions, and the number of repetitions with a different state.
 
-    A repetition is an observation that equals an earlier one.
+    A repetition is an observation that equals an earlier one. Its state is compared with the state
+    of the first equal observation.
     """
     obs, state, done = jax.device_get(played(env, jax.random.key(0)))
     going_on = np.cumsum(done, axis=1) == 0

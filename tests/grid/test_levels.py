@@ -32,7 +32,8 @@ from jaxenvs.grid import Kind, tiles
 
 IDS = [id for id in upstream.IDS if "-WFC-" not in id]  # `test_wfc.py` covers WFC
 REJECT = 1e-4
-RARE = 8  # smallest number of occurrences in both samples of a value; rarer values are merged
+# Smallest number of occurrences of a value in both samples together; rarer values are merged.
+RARE = 8
 OF_EACH_MAKE = (
     "Grid-Empty-Random-6x6-v0",
     "Grid-DoorKey-6x6-v0",

@@ -63,7 +63,7 @@ def drawn(id, count, **fields):
 
 
 def test_named_mazes_have_their_optimal_steps():
-    """The files and the flood fill give the numbers of steps in `NAMED`."""
+    """The files of the levels `mazes`, and the flood fill, give the step numbers in `NAMED`."""
     env = jaxenvs.make(ID)
     entries = levels.load("mazes", env)
     assert {e.notes["title"]: int(e.notes["optimal"]) for e in entries} == NAMED
@@ -84,7 +84,7 @@ def test_the_oracle_confirms_the_named_mazes():
 
 
 def test_a_name_of_levels_works_in_make_and_files_have_priority(tmp_path, monkeypatch):
-    """`levels=` accepts the name of a set or of a level; its error suggests a similar name."""
+    """`levels=` accepts the name of a set or a level; the error for another name suggests one."""
     assert len(jaxenvs.make(ID, levels="mazes").levels) == 8
     env = jaxenvs.make(ID, levels="mazes/SixteenRooms")
     assert int(env.optimal_steps(env.sample_level(KEY))) == 26

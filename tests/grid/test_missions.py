@@ -25,8 +25,8 @@ def test_a_failed_drop_clears_the_first_cell_of_a_carried_object():
     """Facing the first cell of a carried ball counts as facing the ball, until a drop action.
 
     In both episodes, the agent picks up the ball, faces the key, and then faces the ball's first
-    cell. In the second episode, it also takes a drop action while it faces the key. The drop action
-    has no other effect, because the key occupies the cell ahead.
+    cell. In the second episode, the agent also takes a drop action while it faces the key. The drop
+    action has no other effect, because the key occupies the cell ahead.
     """
     env = upstream.make(ID)
     env.gen_mission = lambda: go_to_a_key_then_to_a_ball(env)

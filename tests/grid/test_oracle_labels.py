@@ -63,7 +63,7 @@ def test_labels_lead_to_success_in_as_few_steps_as_blind_search_needs(id):
 
 
 def test_any_number_of_states_can_be_labelled():
-    """65 states are searched in two groups of equal size, so some states are searched twice."""
+    """65 states are searched in two groups of 33, so the last state is searched twice."""
     env = jaxenvs.make("Grid-Empty-Random-5x5-v0")
     levels = jax.vmap(env.sample_level)(jax.random.split(jax.random.key(0), 65))
     states = jax.vmap(env.reset_to)(jax.random.split(jax.random.key(1), 65), levels).state

@@ -19,7 +19,7 @@ from jaxenvs import levels
 LEVELS = 17
 STATES = 250  # largest number of states of a blind search in MiniGrid
 SEARCHED = 5  # number of levels of each id that are searched blindly
-# Ids whose missions can have two or more instructions.
+# Ids, most of which have missions with two or more instructions.
 SEVERAL = (
     "BabyAI-GoToRedBlueBall-v0",
     "BabyAI-GoToSeq-v0",

@@ -36,8 +36,8 @@ def acceptance(env):
 def tries(id, resets):
     """Return for each reset the number of levels that it draws until one is accepted.
 
-    The levels are those that `sample_level` draws. For speed, all resets without an accepted level
-    draw their next level in one batch.
+    The levels are those that `sample_level` draws. For speed, up to `CHUNK` resets without an
+    accepted level draw their next level in one batch.
     """
     env = jaxenvs.make(id)
     accepted = acceptance(env)
@@ -145,8 +145,8 @@ def test_a_reset_takes_the_first_accepted_level_or_reports_that_there_is_none():
 def roll(venv, steps, limit):
     """Play a batch of environments for `steps` steps, with auto-resets.
 
-    Return the last state, and arrays of all steps: the states before the step, `level_rejected` and
-    `done`.
+    Return the last state, and arrays (steps, environments, ...): the states before each step,
+    `level_rejected` and `done`.
     """
     params = venv.default_params.replace(max_steps_in_episode=np.int32(limit))
     actions = jnp.zeros(venv.num_envs, jnp.int32)

@@ -290,7 +290,7 @@ def test_a_preset_that_does_not_exist_names_the_others():
 
 
 def test_the_word_maze_changes_no_other_observation_space():
-    """The other spaces keep their size, so that old checkpoints can still be used."""
+    """Mission spaces of other ids keep their size, so that old checkpoints can still be used."""
     spaces = {
         id: jaxenvs.make(id, obs="dict").observation_space.spaces["mission"]
         for id in ("Grid-GoToDoor-5x5-v0", "BabyAI-GoToLocal-v0", "Grid-WFC-MazeSimple-v0")

@@ -47,7 +47,7 @@ def make(id, **fields):
 
 
 def family(env):
-    """Return the name of an environment's family, a key in the tables of players."""
+    """Return the name of an environment's family, such as a key of `expert.PLAYERS`."""
     if hasattr(env, "instrs"):
         return "BabyAI"
     name = type(env).__name__.removesuffix("Env").split("_")[0]
@@ -122,7 +122,7 @@ class DrawnUpstream(MiniGridEnv):
 
 
 class DrawnGrid(GridEnv):
-    """Environment of this library for `reset_to` only: it never generates a level."""
+    """Environment for levels that tests pass to `reset_to`; `generate` returns an empty grid."""
 
     rows: int
     columns: int

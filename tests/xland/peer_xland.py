@@ -96,8 +96,8 @@ def play(size, limit):
 def play_ours(size, num_rules):
     """Return a compiled function that plays actions in this library, in a batch of states.
 
-    The function has the arguments and the result of the function that `play` returns, but also
-    takes the time limit as its last argument.
+    The function has the arguments of the function that `play` returns, and the time limit as its
+    last argument. It returns the same dict, but without `fired`.
     """
     env = XLand(size=size, num_rules=num_rules, num_tiles=2)
     behind_walls = dataclasses.replace(env, see_through_walls=False)

@@ -20,7 +20,7 @@ UNKNOWN = (
     Goal.ON,
     Goal.TILE_AT,
     Goal.AGENT_AT,
-)  # kinds of goals that the inventory analysis cannot prove unwinnable
+)  # kinds of goals that `random_task` does not draw
 
 
 def drawn(*rows: str) -> Level:
@@ -129,7 +129,7 @@ def test_what_the_inventory_rules_out_no_search_finds(count: int, monkeypatch):
 
 
 def test_a_task_that_cannot_be_won():
-    """A rule removes the ball as soon as the agent steps next to it, so the task cannot be won.
+    """A rule removes the ball as soon as the agent steps next to it, so the first level has no win.
 
     In the second level, the agent starts next to the ball and wins by picking it up.
     """

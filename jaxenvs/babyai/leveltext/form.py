@@ -295,9 +295,9 @@ def _with_articles(
 ) -> np.ndarray:
     """Return the mission of a state with the bits `UNIQUE` of all descriptions.
 
-    If the sentence contains a description, its bit is set if its article is `the`. Otherwise, its
-    bit is set if exactly one object, on the map or in the agent's hands, has the mark of the
-    description.
+    The bit of a description that the sentence contains is set if the article is `the`. The bit of
+    any other description is set if exactly one object, on the map or in the agent's hands, has the
+    mark of the description.
     """
     counts = [
         int((marks >> d & 1).sum()) + (progress >> (8 + d) & 1) for d in range(2 * len(words))

@@ -22,7 +22,7 @@ from .picture import error
 
 
 class Form(NamedTuple):
-    """All possible tasks of an environment class, and whether a task has a cell."""
+    """All possible tasks of an environment class, and whether a task contains the target's cell."""
 
     tasks: tuple[int, ...]  # packed tasks, with 0 in place of the target's cell
     has_cell: bool = False  # whether bytes 0 to 2 of a task are the target's row, column and tile
@@ -148,7 +148,7 @@ def named_by(env: Any, task: Any) -> tuple[Any, ...]:
 
 
 def _alike(grid: np.ndarray, tile: int) -> np.ndarray:
-    """Return a mask of the cells with this tile; open, closed and locked doors count as equal."""
+    """Return a mask of the cells with this tile; a door matches every door of its colour."""
     if tile & 15 not in DOORS:
         return grid == tile
     return np.isin(grid & 15, DOORS) & (grid >> 4 == tile >> 4)

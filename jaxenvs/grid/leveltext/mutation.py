@@ -170,7 +170,7 @@ def _is_valid(env: Any, level: Level) -> Bool[Array, ""]:
 
 
 def _there(level: Level, code: Int32[Array, ""]) -> Bool[Array, "height width"]:
-    """Return a mask of the cells with this tile; open, closed and locked doors count as equal."""
+    """Return a mask of the cells with this tile; a door matches every door of its colour."""
     code = jnp.asarray(code).astype(jnp.uint8)
     is_door = tiles.is_any(level.grid, *DOORS)
     alike = is_door & (tiles.colour(level.grid) == tiles.colour(code))

@@ -26,9 +26,9 @@ def first_actions(
     batch_size: number of states that a search expands together.
 
     An action is known if its plan is proven to be shortest. It is unknown if success is impossible,
-    if `node_budget` does not suffice, or if a shorter plan may exist that changes more than eight
-    cells. The time limit is ignored. Works inside `jit`. Raises `TypeError` for the same
-    environments as `solve`.
+    if `node_budget` does not suffice, if a shorter plan may exist that changes more than eight
+    cells, or if the plan has more than 512 actions. The time limit is ignored. Works inside `jit`.
+    Raises `TypeError` for the same environments as `solve`.
     """
     world = checked(env)
     count, short = len(states.time), SIZES[0]

@@ -111,8 +111,9 @@ def after(
 def most_changed(first: Any) -> int:
     """Return the largest number of cells that can ever differ from the first states of a batch.
 
-    Each object that can be carried changes up to two cells: its first cell and its last one. Each
-    door changes one cell.
+    Each object that can be carried changes up to two cells: its first cell and its last one. An
+    object that the agent carries at the start changes only its last cell. Each door changes one
+    cell.
     """
     doors = (tiles.Kind.DOOR, tiles.Kind.CLOSED_DOOR, tiles.Kind.LOCKED_DOOR)
     is_door = tiles.is_any(first.grid, *doors)
