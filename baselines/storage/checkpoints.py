@@ -271,7 +271,7 @@ def _compare(path: Path, found: dict[str, str], wanted: dict[str, str]) -> None:
 
 
 def _by_path(tree: PyTree) -> dict[str, Any]:
-    """Return a tree's leaves by path, as text, so that files do not depend on Python classes."""
+    """Return a tree's leaves by path. Paths are text, so files do not depend on Python classes."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="."): leaf for path, leaf in leaves}
 

@@ -1,4 +1,4 @@
-"""Results of a job of the command `card`: its records, the time left and missing packages.
+"""Result file of a job of the command `card`: the job's records, and why it is unfinished.
 
 A job writes one JSON file, `<device>-<job>.json`, with a header, `state`, `missing`, `failed` and
 `rows`. The rows are the records: flat dictionaries with raw times in seconds under `times_s`. The

@@ -163,7 +163,7 @@ def _rows(rows: int, width: int, unroll: int = 1) -> Grid:
 
 
 def _read(walk: Walk, wanted: Sequence[hlo.Instruction], grid: Grid, unroll: int = 1) -> None:
-    """Request from `walk` the elements of `wanted` that each lane computes: `unroll` neighbours.
+    """Request elements of `wanted` from `walk`: each lane computes `unroll` adjacent elements.
 
     If the code is short enough, the compiler unrolls the loop over a lane's elements. A value that
     several of these elements need is then requested once instead of once for each element.

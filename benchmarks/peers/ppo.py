@@ -2,10 +2,10 @@
 
     python benchmarks peers.ppo        # started by the command `learners`, see `off_policy.serve`
 
-Timed runs neither evaluate nor print. The peers run as their authors ship them: PureJaxRL from
-a clone (it is not on PyPI), rejax without its evaluations, Stable-Baselines3 (SB3) with its
-`DummyVecEnv`. PureJaxRL and rejax treat an episode truncated by the time limit as terminated. All
-policies that return logits are evaluated in the same way.
+Timed runs neither evaluate nor print, so rejax runs without its evaluations. PureJaxRL runs from
+a clone (it is not on PyPI), Stable-Baselines3 (SB3) with its `DummyVecEnv`. PureJaxRL and rejax
+treat an episode truncated by the time limit as terminated. All policies that return logits are
+evaluated in the same way.
 """
 
 import dataclasses

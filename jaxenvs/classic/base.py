@@ -24,7 +24,7 @@ class ClassicEnv(Env):
     """Base class of the classic control problems; it draws the state over a fixed background."""
 
     package: ClassVar[str] = "gymnasium"
-    # Source of new levels; `auto` suits levels that are cheap to draw.
+    # Source of new levels; `auto` suits levels that are cheap to generate.
     reset_source: ClassVar[str] = "auto"
     fully_observed: ClassVar[bool] = True
     place: ClassVar[Place]  # background over which the state is drawn

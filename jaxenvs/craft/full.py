@@ -57,7 +57,7 @@ from .tables import ROLES, Action, Block, Rules, of_type
 
 MOST_TRAIT = 9  # highest attribute: 1 plus a point of experience for each of eight floors
 MOST_REACH = 16
-MOST_SEEN = 3.3  # highest value in `symbolic`: a tenth of the mana 33 at intelligence MOST_TRAIT
+MOST_SEEN = 3.3  # highest value in `symbolic`: a tenth of the highest mana, which is 33
 
 
 @struct

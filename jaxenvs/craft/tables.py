@@ -216,8 +216,8 @@ class Rules:
     most: int  # highest count of an item in the inventory
     # Maximum of health, food, drink and energy. In the full game, attributes raise the maximum.
     best: int
-    solid: frozenset[Block]  # blocks that neither the player, nor mobs, nor projectiles can enter
-    overflown: frozenset[Block]  # solid blocks that do not stop projectiles
+    solid: frozenset[Block]  # blocks that player and mobs cannot enter and that stop projectiles
+    overflown: frozenset[Block]  # solid blocks that do not stop the projectiles of mobs
     broken: frozenset[Block]  # blocks that a projectile destroys: they become a path
     recipes: tuple[Recipe, ...]
     harvests: tuple[Harvest, ...]

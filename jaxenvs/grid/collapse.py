@@ -81,7 +81,7 @@ def _as_set(mask: np.ndarray) -> tuple[int, ...]:
 
 
 def swept(book: Catalogue, wave: Wave) -> Wave:
-    """Remove from each cell the patterns that fit no pattern of one of its four neighbours."""
+    """Remove each pattern of a cell that fits no pattern of at least one of its neighbours."""
     near = [
         tuple(
             _shifted(word, axis, step, full, book.wraps)

@@ -281,7 +281,7 @@ class Editor:
         return True
 
     def note_file(self) -> None:
-        """Restart the journal with the hash of the file, to whose content later changes apply."""
+        """Restart the journal with the hash of the file's content, to which later entries apply."""
         self.model.note(OPENED, self.file.digest)
         self.model.note(SHOW, self.model.document.at)
 

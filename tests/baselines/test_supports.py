@@ -49,8 +49,8 @@ def test_only_the_bound_that_is_passed_changes():
     paid = supports.Paid((-1, 0), (-99.99999, 0), 1.0)
     found = c51.wider(c51.Settings(), paid)
     assert supports.as_flags(found) == "--v-min -100"
-    # All rewards and returns fit into the support, so the warning must come from too large
-    # predictions. Their true range is unknown, so the recommended support is twice as wide.
+    # All rewards and returns fit into the support, so it was predictions that exceeded it. Their
+    # true range is unknown, so the recommended support is twice as wide.
     inside = supports.Paid((0, 1), (0, 1), 1.0)
     assert supports.as_flags(c51.wider(c51.Settings(), inside)) == "--v-min -20 --v-max 20"
 

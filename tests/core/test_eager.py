@@ -82,7 +82,7 @@ class LineState(State):
 class Line(Env):
     """Environment: a walk in a row of cells.
 
-    `step_state` and `observe` append one of their arguments to the list `called` in each call.
+    Each call of `step_state` or `observe` appends one of its arguments to the list `called`.
     """
 
     size: int = 5

@@ -1,4 +1,4 @@
-"""Tests of the command `fuzzing.py`: it saves results, continues them, and refuses other runs."""
+"""Tests of `fuzzing.py`: it saves results, and resumes them only with the same arguments."""
 
 import json
 

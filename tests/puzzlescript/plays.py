@@ -22,11 +22,11 @@ OPTIONS = {"xla_backend_optimization_level": 2, "xla_llvm_disable_expensive_pass
 
 
 def shared(sizes: Sequence[Size], most: int, factor: float = 8) -> list[Size]:
-    """Divide sizes into groups of up to `most` similar sizes; return, for each, its group's size.
+    """Divide sizes into groups of up to `most` similar ones; return each one's common size.
 
-    The size of a group holds every size in the group, so one compiled program can play all their
-    games. A micro-step of this program takes, by an estimate, at most `factor` times the work of a
-    micro-step in the group's smallest size.
+    The common size is at least as large as every size of the group, so one compiled program can
+    play all their games. A micro-step of this program takes, by an estimate, at most `factor` times
+    the work of a micro-step in the group's smallest size.
     """
 
     def work(size: Size) -> int:

@@ -1,4 +1,4 @@
-"""Tests of XLand's task sets: draws of the script, checksums, cached files, methods of a set."""
+"""Tests of XLand's task sets: tasks of xminigrid's script, checksums, cached files, methods."""
 
 import functools
 import pickle
