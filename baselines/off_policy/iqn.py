@@ -2,8 +2,8 @@
 
 The network receives fractions tau between 0 and 1, and outputs the quantile of the return at each
 tau. Inside the network, the features of the observation are multiplied by a cosine embedding of
-tau. In training, fractions are drawn uniformly at random. Run it with `jaxenvs train ID --algo
-iqn`. All settings of dqn.py apply, including Munchausen.
+tau. In training, fractions are drawn uniformly at random. Run it with
+`jaxenvs train ID --algo iqn`. All settings of dqn.py apply, including Munchausen.
 
 Deliberate difference from the paper: the value of an action is the mean over evenly spaced
 fractions instead of random ones, so that the greedy action depends only on the observation.

@@ -2,8 +2,8 @@
 
 For each action the network outputs `quantiles` quantiles of the return, at evenly spaced
 probabilities. The loss is the quantile Huber loss of all pairs of a predicted quantile and a target
-quantile. Unlike C51, QR-DQN needs no bounds of the return. Run it with `jaxenvs train ID --algo
-qr-dqn`.
+quantile. Unlike C51, QR-DQN needs no bounds of the return. Run it with
+`jaxenvs train ID --algo qr-dqn`.
 
 All settings of dqn.py apply. With Munchausen, the next value is an expectation over actions,
 computed for each quantile separately, as in the code of Munchausen's authors. The priority of a

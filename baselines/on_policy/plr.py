@@ -5,8 +5,8 @@ new levels or levels from the buffer. After a first phase with new levels only (
 buffer is chosen with probability `replay_prob`; core/level_buffer.py defines the probability of
 each of its levels. Robust PLR learns from replayed levels only. With `edits`, the update after each
 replay plays the replayed levels with random edits (ACCEL); edited levels with high scores enter the
-buffer, too. The policy learns by PPO, or by recurrent PPO (default). Run it with `jaxenvs train ID
---algo plr`.
+buffer, too. The policy learns by PPO, or by recurrent PPO (default). Run it with
+`jaxenvs train ID --algo plr`.
 
 Deliberate differences from jaxued: levels of a batch enter the buffer together; all replayed levels
 are edited; a level's learnability counts the episodes of one rollout. The steps of all updates

@@ -2,8 +2,8 @@
 
 It is PPO (ppo.py) with minibatches of whole sequences. A rollout stores the recurrent state before
 its first step. Every gradient step unrolls the network with the current weights, beginning with the
-stored state, and resets the recurrent state at the ends of episodes. Run it with `jaxenvs train ID
---algo ppo-rnn`.
+stored state, and resets the recurrent state at the ends of episodes. Run it with
+`jaxenvs train ID --algo ppo-rnn`.
 
 Deliberate difference from common practice: a truncated episode is bootstrapped with the value of
 its final observation, computed with the recurrent state of that step.
