@@ -58,7 +58,7 @@ class CraftEnv(Env):
     reach: int = 14
 
     package: ClassVar[str] = "craftax"
-    level_format: ClassVar[str] = "jaxenvs.craft.leveltext"
+    level_format: ClassVar[str] = "jaxenvs.craft.leveltext.form"
     reset_source: ClassVar[str] = "exact"
     # On a CPU, number of environments that share a lane of the reset source `exact`. A lane
     # generates one world at a time, even if none of its environments needs a world. The number is

@@ -39,11 +39,13 @@ class Entry:
 def read(env: Env, text: str, strict: bool = False, form: str | None = None) -> PyTree[Any]:
     """Return the level in a text, for `env.reset_to`, or the state in it, for `env.step`.
 
-    The text has the format of the environment's family. A text of MiniGrid or BabyAI with a header
-    `time` describes a state. Mazes have a second format, `form="maze"`, which is recognised even
-    without `form`. A maze in this format lacks the outer wall. Its characters are `# . G` and, for
-    the agent, one of `> v < ^`. Raises `LevelError`, a `ValueError` with line and column. Ambiguous
-    or unusual levels cause a `LevelWarning`, or an error if `strict`.
+    The text has the format of the environment's family. A text of MiniGrid, BabyAI, XLand or Craft
+    with a header `time` describes a state. Mazes have a second format, `form="maze"`, which is
+    recognised even without `form`. A maze in this format lacks the outer wall. Its characters are
+    `# . G` and, for the agent, one of `> v < ^`.
+
+    Raises `LevelError`, a `ValueError` with line and column. Ambiguous or unusual levels cause a
+    `LevelWarning`, or an error if `strict`.
     """
     return parse(env, text, strict, form).level
 
@@ -91,8 +93,13 @@ def write(env: Env, level: PyTree[Any] | Entry, form: str | None = None) -> str:
         notes = [(name, value) for name, value in entry.notes.items() if name != "id"]
         numbers = [(_short(name), f"{value}") for name, value in entry.params.items()]
         headers = [*first, *notes, *headers, *numbers]
-    layout = getattr(format, "layout", blocks.format)
-    return layout(headers, picture)
+    text = getattr(format, "layout", blocks.format)(headers, picture)
+    if (size := len(text.encode())) > blocks.MOST_BYTES:
+        raise ValueError(
+            f"levels.write: the text has {size:,} bytes, and only texts of up to "
+            f"{blocks.MOST_BYTES:,} can be read; save_state stores states of any size"
+        )
+    return text
 
 
 def check(env: Env, level: PyTree[Any]) -> list[str]:

@@ -8,6 +8,7 @@ from defaults import with_full
 
 import jaxenvs
 from jaxenvs import levels
+from jaxenvs.craft.state import Slots
 from jaxenvs.levels import LevelError
 
 STEPS = 60
@@ -22,6 +23,7 @@ FULL = (
 )
 # Text of a map of grass with two columns of trees, and text of a state on this map.
 GRASS = "legend: . grass\nlegend: T tree\ngrid:\n" + "\n".join(["TT" + "." * 62] * 64)
+TWICE = "time: 7\n" + "mob: type cow, slot 1, row 3\n" * 2
 STATE = "time: 7\nplayer: row 3, column 5, facing up\nvitals: health 4\n" + GRASS
 
 
@@ -115,7 +117,11 @@ def test_mobs_projectiles_and_plants_have_a_line_each(classic):
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
-        ("legend: T tree", "legend: T tee", "line 5.*no object that fits.*did you mean 'tree'"),
+        (
+            "legend: T tree",
+            "legend: T tee",
+            "line 5.*'tee' is no block; known .* did you mean 'tree'",
+        ),
         ("legend: T tree", "legend: T tree lit", "'lit' does not fit here; .* write nothing"),
         ("legend: T tree", "legend: . tree", "character '.' is already explained"),
         ("legend: T tree", "legend: tree", "write a character and a block"),
@@ -125,14 +131,28 @@ def test_mobs_projectiles_and_plants_have_a_line_each(classic):
         ("row 3", "row 64", "row 64: rows and columns are 0 to 63"),
         ("row 3", "raw 3", "unknown value 'raw'; known are row, .* did you mean 'row'"),
         ("row 3", "row 3, row 4", "row is given twice"),
-        ("facing up", "facing north", "'north' must be a whole number|facing"),
-        ("facing up", "facing 7", "facing 7: write one of left, right, up, down"),
+        ("facing up", "facing north", "'north' is no direction; known are left, right, up, down"),
+        ("facing up", "facing 7", "'7' is no direction; known are left, right, up, down"),
         ("health 4", "health many", "'many' must be a whole number from 0 to 255"),
         ("time: 7", "time: 7\nmob: type cow, row 3", "write the slot, 0 to 2"),
-        ("time: 7", "time: 7\nmob: type bear, slot 0", "unknown type 'bear'; known are zombie"),
+        (
+            "time: 7",
+            "time: 7\nmob: type bear, slot 0",
+            "'bear' is no mob; known are zombie",
+        ),
+        ("time: 7", TWICE, "an earlier line has the passive slot 1, too; remove one"),
+        ("time: 7", "time: 7\nmob: type cow, slot 0, row 300", "whole number from 0 to 255"),
+        ("row 3", "row " + "9" * 500, "row is '9{40}\\.\\.\\.'; write a number from -1 to 254"),
+        ("time: 7", "time: 7\nachievements: wake_up, wake_up", "wake_up is given twice"),
+        ("time: 7", "time: 7\nmob:", "write one `type`, such as `type zombie`"),
+        ("time: 7", "time: 7\nmob: type cow, slot 0, alive 1", "alive is '1'; write yes or no"),
         ("time: 7", "time: 7\nmob: slot 0", "write one `type`, such as `type zombie`"),
         ("time: 7", "time: 7\nplant: slot 10", "write the slot, 0 to 9"),
-        ("time: 7", "time: 7\nachievements: fly", "unknown achievement 'fly'"),
+        (
+            "time: 7",
+            "time: 7\nachievements: fly",
+            "'fly' is no achievement; known are",
+        ),
         ("time: 7\n", "", "a level has no such line; a state also has a line `time: 0`"),
         ("time: 7", "time: -7", "must be a whole number from 0"),
         ("time: 7", "kit: dungeon\ntime: 7", "unknown name `kit`"),
@@ -170,6 +190,72 @@ def test_files_of_levels_begin_episodes_and_states_do_not(classic, tmp_path):
     (tmp_path / "state.txt").write_text(STATE)
     with pytest.raises(ValueError, match="level 0 is a state, as its line `time:` says"):
         jaxenvs.make(CLASSIC, levels=str(tmp_path / "state.txt"))
+
+
+@pytest.mark.full
+def test_in_the_full_game_values_have_all_bits_and_lines_name_floors(as_a_user):
+    env = jaxenvs.make("Craft-Ids-v0")
+    state = jax.jit(env.reset)(jax.random.key(1)).state
+    world = env.world(state)
+    zero, third = jnp.float32(-0.0), jnp.float32(1) / 3
+    world = world._replace(mana_counter=zero, vitals={**world.vitals, "health": third})
+    state = env.packed(state.time, state.map, world, floors=state.floors, light=state.light)
+    check(env, [state])
+    bad = world._replace(mana_counter=jnp.float32(np.nan))
+    bad = env.packed(state.time, state.map, bad, floors=state.floors, light=state.light)
+    with pytest.raises(ValueError, match="mana_counter is nan, which no text can describe"):
+        levels.write(env, bad)
+    text = levels.write(env, state)
+    without_floors = "\n".join(row for row in text.split("\n") if not row.startswith("floor"))
+    for line, says in (
+        ("floor: floor 9, kills 1", "'9' must be a whole number from 0 to 8"),
+        ("mob: floor 3, type lizard, slot 0, health many", "health is 'many'; write a number"),
+        ("kit: dungeon", "a state has no such line; a level has it, and no line `time:`"),
+        ("light: ff*2304", "begin the line with the floor, such as `floor 3,`"),
+        ("light: floor 0, ff*2304\nlight: floor 0, 00*2304", "about the same floor; remove one"),
+        ("light: floor 0, ff*", "the number of cells|'' must be a whole number from 1 to 2304"),
+        ("light: floor 0, ff*9999", "'9999' must be a whole number from 1 to 2304"),
+        ("floor: floor 3, down_row 63", "down_row 63: rows and columns are 0 to 47"),
+        ("floor: floor 3, kills 1\nfloor: floor 3, kills 2", "about the same floor; remove one"),
+        ("mob: floor 3, type lizard, slot 0, health 1e39", "health is '1e39'; write a number"),
+        ("mob: floor 3, type lizard, slot 0, health 1_0", "health is '1_0'; write a number"),
+        ("light: floor 0, ff*2", "the floor has 2304 cells, the line 2"),
+        ("light: floor 0, f", "'f' is no light; write two digits 0 to f, such as ff\\*48"),
+    ):
+        with pytest.raises(LevelError, match=says):
+            levels.read(env, f"{line}\n{without_floors}")
+    lizard = "mob: floor 3, type lizard, slot 2, row 4, column 7, cooldown 0, alive yes, health 2.5"
+    found = levels.read(env, f"{lizard}\n{text}")
+    assert (found.words == state.words).all() and (found.floors[:3] == state.floors[:3]).all()
+    assert (found.floors[3] != state.floors[3]).any()
+    assert lizard in levels.write(env, found).split("\n")
+
+
+@pytest.mark.full
+def test_ladders_of_a_level_lie_on_the_map(as_a_user):
+    env = jaxenvs.make("Craft-Ids-v0")
+    floor = "\n".join(["." * 48] * 48)
+    text = "legend: . grass lit\ngrid:\n" + "\n\n".join([floor] * 9)
+    assert (levels.read(env, text).light == 1).all()
+    for line, says in (
+        ("floor: floor 0, down_row 48", "down_row 48: rows and columns are 0 to 47"),
+        ("floor: floor 8, up_column 60", "up_column 60: rows and columns are 0 to 47"),
+        ("kit: sword", "'sword' is no kit; known are nothing, dungeon"),
+        ("effects: red 8", "'8' must be a whole number from 0 to 7"),
+    ):
+        with pytest.raises(LevelError, match=says):
+            levels.read(env, f"{line}\n{text}")
+
+
+def test_a_text_that_is_too_long_to_be_read_is_refused(classic, played):
+    entry = levels.Entry(played[0], notes={"source": "x" * 65_536})
+    with pytest.raises(ValueError, match="only texts of up to 65,536 can be read; save_state"):
+        levels.write(classic, entry)
+
+
+def test_other_sizes_and_slots_have_texts():
+    env = jaxenvs.make(CLASSIC, size=32, slots=Slots(melee=2, plant=3))
+    check(env, states(env)[-1:])
 
 
 def test_a_map_without_a_text_is_refused(classic):

@@ -1,0 +1,1 @@
+"""Text of Craft's worlds; see `form` for the format."""
