@@ -5,8 +5,10 @@
 The levels of an id are drawn by `sample_level` from one random key. A level counts as proven if the
 search proves that its plan is the shortest, or that no plan exists. A search of several levels may
 store `--states` states for each level. All searches of an id are timed together, with compilation.
+If the file of `--json` exists, its rows of other ids are kept.
 """
 
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -47,7 +49,9 @@ def measure(id: str, count: int, states: int, together: int, seed: int) -> dict[
         "most": max(steps, default=None),
         "seconds": round(time.monotonic() - began, 2),
         "steps": [each.steps for each in found],
-        "lower": [each.lower for each in found],
+        "states": states,
+        "together": together,
+        "seed": seed,
     }
 
 
@@ -61,16 +65,19 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--together", type=int, default=8, help="levels in a search (default 8)")
     parser.add_argument("--seed", type=int, default=0, help="key of the levels (default 0)")
     args = parser.parse_args(argv)
-    rows = []
-    for id in args.ids or [id for family in FAMILIES for id in registry.list(family)]:
+    every = [id for family in FAMILIES for id in registry.list(family)]
+    rows = json.loads(args.json.read_text())["rows"] if args.json and args.json.exists() else []
+    for id in args.ids or every:
         jax.clear_caches()  # free memory: one process cannot keep the programs of all ids
         try:
             row = measure(id, args.levels, args.states, args.together, args.seed)
         except (NotImplementedError, TypeError) as error:  # the id has no solver
             print(f"{id}: left out, {error}", file=sys.stderr)
             continue
-        rows.append(row)
+        rows = sorted(
+            [*(old for old in rows if old["env_id"] != id), row],
+            key=lambda row: every.index(row["env_id"]) if row["env_id"] in every else len(every),
+        )
         print(f"{id}: {row['proven']} of {row['levels']}, {row['seconds']} s", file=sys.stderr)
-        options = {name: getattr(args, name) for name in ("states", "together", "seed")}
-        instrument.write(args.json, {**instrument.about(), **options, "rows": rows})
+        instrument.write(args.json, {**instrument.about(), "rows": rows})
     print(tabulated(rows, OPTIMA).plain())

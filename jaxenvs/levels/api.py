@@ -81,6 +81,8 @@ def write(env: Env, level: PyTree[Any] | Entry, form: str | None = None) -> str:
 
     `read` turns this text into equal arrays. `form="minigrid"` writes only the picture, exactly as
     minigrid's `pprint_grid` does. This text lacks some colours and all header lines.
+
+    Raises `ValueError` for a value that no text can describe, or only a text above 64 KiB.
     """
     format = _format(env, "write")
     checks.one_of("levels.write", "form", form, format.FORMS)
