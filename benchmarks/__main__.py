@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-# True in an installed package, where `__init__.py` of `jaxenvs` lies beside this folder. False in a
-# checkout, where this folder lies in the root, which has no `__init__.py`.
+# True in an installed package, whose `__init__.py` lies next to this folder. False in a checkout,
+# where this folder lies in the root, which has no `__init__.py`.
 INSTALLED = (HERE.parent / "__init__.py").is_file()
 ROOT = HERE.parent.parent if INSTALLED else HERE.parent
 NEEDED = ("jax", "numpy", "jaxtyping")  # packages without which `import jaxenvs` fails

@@ -160,10 +160,10 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "reset_source": contestant.reset_source,
         "obs": contestant.obs,
         "kernels": _launches(once),
-        # Those of `kernels` that belong to the scan around the environment's step: step counter,
+        # Part of `kernels` that belongs to the scan around the environment's step: step counter,
         # keys, actions, stores.
         "loop_kernels": _launches(k for k in once if origin(k) == "loop"),
-        # Those of `kernels` that only copy an array.
+        # Part of `kernels` that only copies arrays.
         "copies": _launches(k for k in once if origin(k) == "copy"),
         "kernels_per_trip": _launches(trip),
         "written": sum(k.count * k.written for k in once) / envs,

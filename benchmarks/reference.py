@@ -102,7 +102,7 @@ def short_runs(
 ) -> Iterator[tuple[str, Path, str]]:
     """Train PPO on ids, `jobs` at a time; yield (id, run folder, error message) when a run ends.
 
-    A run has `most` environment steps, or as many as the preset if the preset has fewer. With
+    A run has `most` environment steps, or the preset's steps if these are fewer. With
     `again`, a run has a novelty bonus (if the id has the preset `NOVELTY`) or scaled rewards.
     """
 

@@ -99,7 +99,7 @@ def wait_for(
     """Wait until `ready()` is true; raise `RuntimeError` if the run ends or `seconds` pass first.
 
     The error message contains the output of the run. This output is `printed`, to which another
-    thread may append lines, or, if `printed` is empty, what the pipe of the process contains.
+    thread may append lines, or, if `printed` is empty, the content of the process's pipe.
     """
     limit = time.monotonic() + seconds
     while not ready():

@@ -36,7 +36,7 @@ def show(
     boards: number of environments side by side; if there are two or more, a random policy plays,
         unless `run` is given.
     speed: steps per second of automatic play.
-    height: height in CSS pixels; the width is that of the notebook's output area.
+    height: height in CSS pixels; the notebook's output area sets the width.
 
     Returns the widget. Its `close()` ends the session, and `session.now` is the displayed time
     step. Raises `MissingExtraError` if a package is missing, and `ValueError` for wrong arguments.

@@ -220,7 +220,7 @@ def _oracle(pen: Pen, controller: Controller) -> None:
 
 
 def _shortened(pen: Pen, words: str, width: float) -> str:
-    """Return the text, or as many of its words as fit into `width` points, followed by ` ...`."""
+    """Return the text, or the first words that fit into `width` points, followed by ` ...`."""
     if pen.canvas.width(words, 15) <= width:
         return words
     while words and pen.canvas.width(f"{words} ...", 15) > width:

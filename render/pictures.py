@@ -120,7 +120,7 @@ class Animation:
     def __init__(
         self, sequence: "StateSequence", fps: float, tile_size: int | None, params: Any
     ) -> None:
-        """Check the arguments, which are the same as those of `animate`."""
+        """Check the arguments, which are the same as for `animate`."""
         if isinstance(fps, bool) or not isinstance(fps, numbers.Real):
             raise TypeError(f"animate: fps must be a number, got {fps!r}")
         if not 0 < fps <= 100:
@@ -319,8 +319,8 @@ def _stacked(states: list[Any], like: Any) -> Any:
 def _on_host(states: Any, like: Any, where: str) -> Any:
     """Return the states with NumPy leaves.
 
-    Raises `TypeError` if the pytree structure of `states` differs from that of `like`, the state of
-    a single environment.
+    Raises `TypeError` if the pytree structures of `states` and `like`, the state of a single
+    environment, differ.
     """
     if jax.tree.structure(states) != jax.tree.structure(like):
         checks.state_of(states, like, where)  # raises `TypeError` for another structure

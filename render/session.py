@@ -2,9 +2,9 @@
 
 A session runs one or more environments, called boards, and needs no display. Equal commands always
 give equal histories. In particular, a person who goes back and repeats the actions gets the same
-outcomes. This holds because the random key of a step depends only on the seed, the board and the
-step's index in the history, and the random key of a level only on the seed, the board and the
-episode number.
+outcomes. This holds because a step's random key depends only on the seed, the board and the step's
+index in the history; a level's random key depends only on the seed, the board and the episode
+number.
 """
 
 import functools

@@ -242,7 +242,7 @@ def gradients(
     """Return the gradient of a loss, averaged over the devices, and the loss's components.
 
     `loss(learner, weights, *given)` returns the loss and a dict of its components, for the log. The
-    components are not averaged over the devices: they are those of this device.
+    components are this device's: they are not averaged over the devices.
     """
     gradient, losses = jax.grad(functools.partial(loss, learner), has_aux=True)(weights, *given)
     return learner.devices.mean(gradient), losses

@@ -37,7 +37,7 @@ class Moments(NamedTuple):
     def merged_with(self, values: Float32[Array, "numbers batch"], devices: Devices) -> "Moments":
         """Return the moments after the columns of `values` are added to the vectors seen so far.
 
-        The formulas are those of Chan et al. (1979).
+        The formulas are from Chan et al. (1979).
         """
         chex.assert_rank(values, 2, custom_message="values are [numbers, batch]")
         chex.assert_shape(self.mean, values.shape[:1], custom_message="a mean of each number")

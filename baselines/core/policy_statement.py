@@ -1,7 +1,7 @@
 """Descriptions of how an evaluated policy acts, for eval.json, `jaxenvs eval --json` and messages.
 
-A description is a dict. It says, for example, what the policy observes and whether its actions are
-greedy.
+A description is a dict. It states, for example, the policy's observation and whether its actions
+are greedy.
 """
 
 from collections.abc import Mapping

@@ -38,8 +38,7 @@ def advantages(
 
     `rollout` is a `rollouts.Rollout`; `last_value` is the value of the observation after its last
     step. If the policy has changed since the rollout, pass V-trace weights as `weight`, and a
-    rollout whose values are those of the current network. The value targets are advantages plus
-    values.
+    rollout with values of the current network. The value targets are advantages plus values.
     """
     chex.assert_rank(rollout.value, 2, custom_message="value is [steps, envs]")
     chex.assert_shape(

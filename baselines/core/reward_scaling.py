@@ -27,8 +27,8 @@ def begin(settings: Any, envs: int) -> dict[str, Any]:
 def scale_rewards(learner: Any, runner: Any, rollout: Any) -> tuple[Any, Any]:
     """If reward scaling is on, divide a rollout's rewards by a running standard deviation.
 
-    The standard deviation is that of all discounted returns so far, including this rollout's
-    returns. Return the runner and the rollout.
+    The divisor is the standard deviation of all discounted returns so far, this rollout included.
+    Return the runner and the rollout.
     """
     before = value_scales.of(runner.weights).rewards
     if not isinstance(before, Moments):

@@ -1,6 +1,6 @@
 """Regret of an evaluation against full information: the optimum of its levels minus the returns.
 
-The optimum is that of an agent that knows the whole level. A policy that sees only a part of the
+The optimum is for an agent that knows the whole level. A policy that sees only a part of the
 level has to explore, so the regret of even the best policy may be above 0.
 """
 
@@ -73,7 +73,7 @@ def _first(env: Env, key: Array, count: int) -> Any:
 def _different(state: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices of the distinct items of a batch, and an array that restores the batch.
 
-    Entry i of the second array is an index into the first array: that of the item equal to item i.
+    Entry i of the second array is the place, in the first array, of the item equal to item i.
     """
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     rows = [b"".join(leaf[i].tobytes() for leaf in leaves) for i in range(len(leaves[0]))]

@@ -173,7 +173,7 @@ def elliptical_bonuses(
 
     Each environment has a matrix `S`, and S S^T is the inverse of the paper's matrix `C`, a sum
     over the observations of an episode. `factor` has the matrices before the rollout; `S` is reset
-    at the start of an episode. `features` are those of each step's next observation. Where the step
+    at the start of an episode. `features` come from each step's next observation. Where the step
     is `done`, this observation belongs to the next episode.
     """
     chex.assert_shape(done, features.shape[:2], custom_message="features, done: [steps, envs]")

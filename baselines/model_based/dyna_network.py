@@ -78,7 +78,7 @@ class History(NamedTuple):
 def categories(vocabulary: Vocabulary, obs: PyTree[Array]) -> Bool[Array, " categories"]:
     """Return a mask of all possible values (categories), True for values that occur in `obs`.
 
-    The order of the values is that of the field `shown` of a `History`.
+    The values are in the order of the field `shown` of a `History`.
     """
     cells, rest = vocabulary.read(obs)
     of_cells = one_hot(cells.reshape(-1, cells.shape[-1]), vocabulary.cells, jnp.bool_)

@@ -5,7 +5,7 @@ deviation 1 over its components.
 
 If the setting `lines` is not 0, the latent state of a square board consists of a vector per cell
 (`BoardNetwork`). The dynamics function updates all rows with one set of weights and all columns
-with another, so what it learns about a move in one row applies to every row. The policy and value
+with another, so a move's effect, learned in one row, applies to every row. The policy and value
 heads, whose layers have the widths `hidden`, read all rows and columns with the same weights. If
 `codes` is not 0, an afterstate also has a vector per cell, but the layers that predict chance
 outcomes and values from an afterstate read all cells as one vector.

@@ -21,7 +21,7 @@ OPEN_WORLD_BY_DYNA = {
 }
 
 # Dyna for Craft on a GPU. These settings were neither tuned nor run, because no GPU was available.
-# The model is about as large as that of Dedieu et al. (2025); other settings differ.
+# The model is about as large as in Dedieu et al. (2025); other settings differ.
 OPEN_WORLD_GPU_BY_DYNA = {
     **OPEN_WORLD_BY_DYNA,
     "total_steps": 1_000_000,

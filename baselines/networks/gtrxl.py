@@ -126,8 +126,8 @@ class SpatialGTrXL(GTrXL, Sight):
 class Layer(nn.Module):
     """Transformer layer: attention and a gate, then two dense layers and another gate.
 
-    There are three inputs: `cached`, the stored features of earlier steps; `features`, those of the
-    new steps; and the mask `seen`, True where a new step (row) attends to a step (column).
+    There are three inputs: stored features of earlier steps (`cached`), features of the new steps
+    (`features`), and the mask `seen`, True where a new step (row) attends to a step (column).
     """
 
     width: int

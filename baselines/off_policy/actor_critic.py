@@ -1,7 +1,7 @@
 """Shared code of the off-policy actor-critic learners: SAC, TD3, TQC and CrossQ.
 
 In each iteration, every environment makes one step, then the learner takes `replays` gradient steps
-on batches from the replay buffer. Log-probabilities are those of actions rescaled to [-1, 1], so
+on batches from the replay buffer. Log-probabilities refer to actions rescaled to [-1, 1], so
 entropies do not depend on the units of the environment's actions. The networks are in
 actor_critic_networks.py.
 """

@@ -314,7 +314,7 @@ def td_target(
 ) -> Float32[Array, "batch learned"]:
     """Return n-step TD targets h(reward + discount * h^-1(value)) for the steps that have a loss.
 
-    `values` are the outputs of the online network, and `target_values` those of the target network.
+    `values` are outputs of the online network, and `target_values` outputs of the target network.
     The next action is greedy with respect to `values` if the setting `double` is on, else with
     respect to `target_values`.
     """

@@ -6,7 +6,7 @@ the bits after an action. Bits are rounded logits with a straight-through gradie
 recognises a visited state by its bits.
 
 Deliberate differences: each cell of the observation has separate bits, and all cells use the same
-encoder. The transition model predicts a cell's next bits from the cell's own bits and those of
+encoder. The transition model predicts a cell's next bits from the bits of the cell and of
 `views` other cells, whose choice is learned for each action. The transition loss trains only the
 transition model and not the encoder: otherwise different states would get the same bits, because
 these are easier to predict.
@@ -200,11 +200,10 @@ class LatentWorld(nn.Module):
     ) -> tuple[Float32[Array, ""], ...]:
         """Return four losses of a transition, which train different parts of the model.
 
-        They are the decoder's reconstruction error, the squared distance of the encoder's logits
-        from the nearer of `FIRM` and -`FIRM`, the cross-entropy of the predicted bits after the
-        action, and the cross-entropy of the classifier of solved states. The decoder reads bits of
-        noisy logits. The noise flips bits whose logits are near 0, so training moves logits away
-        from 0.
+        They are the decoder's reconstruction error and the squared distance of the encoder's logits
+        from the nearer of `FIRM` and -`FIRM`, then two cross-entropies: of the predicted bits after
+        the action, and of the classifier of solved states. The decoder reads bits of noisy logits.
+        The noise flips bits whose logits are near 0, so training moves logits away from 0.
         """
         seen = jnp.stack([before, after])
         logits = self.encode(seen)

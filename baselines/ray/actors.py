@@ -143,8 +143,7 @@ class GymActor:
     def _advance(self, action: np.ndarray) -> tuple[Any, dict[str, Any]]:
         """Step every environment; return the `Outcome`, and a dict of fields of the rollout.
 
-        The fields `returns` and `lengths` are those of the current episodes so far, this step
-        included.
+        The fields `returns` and `lengths` cover the current episodes so far, this step included.
         """
         step = self._envs.step(action)
         self._returns += step.reward

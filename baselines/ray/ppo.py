@@ -106,8 +106,7 @@ def corrected(learner: Learner, runner: Runner, rollout: Rollout) -> tuple[Rollo
 
     The targets are the rollout, the advantages and the value targets, as `ppo.targets` returns
     them. Log-probabilities and values of the rollout are recomputed with the current weights, so
-    PPO's probability ratio is 1 at first. The values at truncations are still those of the older
-    weights.
+    PPO's probability ratio is 1 at first. Values at truncations still come from the older weights.
     """
     over_steps = jax.vmap(functools.partial(ppo.unroll, learner), in_axes=(None, 0))
     outputs, value = over_steps(runner.weights, rollout)

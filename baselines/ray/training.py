@@ -110,7 +110,7 @@ class Learners:
 
 
 class Parts(NamedTuple):
-    """What a run needs from its algorithm to start actors and learners."""
+    """Actor class and functions that a run needs from its algorithm."""
 
     actor: type  # class of the actors; has `sample`, and `play` for Gymnasium environments
     given: Callable[[Learner, int], Any]  # (learner, index of an actor) -> this actor's settings

@@ -63,7 +63,7 @@ Played = Sequence[Episode | str]
 
 
 class Source(NamedTuple):
-    """What is recorded: an environment, and its player (a policy, the oracle or random actions)."""
+    """Environment to record, and its player: a policy, the oracle or random actions."""
 
     env: Env  # environment whose episodes are recorded
     id: str

@@ -165,8 +165,8 @@ def placed_params(learner: Learner[Any]) -> PyTree[Array]:
 def split(runners: Any) -> dict[str, PyTree]:
     """Split runners (training states), or their shapes, into the parts of a checkpoint, by name.
 
-    Weights are a part of their own, because loading a policy reads only weights. The stock (levels
-    generated ahead for later resets) is a part of its own, because a run resumed on other devices
+    Weights are a separate part, because loading a policy reads only weights. The stock (levels
+    generated ahead for later resets) is a separate part, because a run resumed on other devices
     replaces it by an empty stock of another shape.
     """
     parts, stock = runners._asdict(), {}

@@ -92,7 +92,7 @@ class Evaluations:
         return {} if self._best is None else {"best": self._best}
 
     def end(self) -> None:
-        """Do nothing: evaluations write no files of their own."""
+        """Do nothing: evaluations write no separate files."""
 
 
 class Videos:

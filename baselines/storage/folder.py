@@ -37,7 +37,7 @@ def remove(path: Path) -> None:
 
 
 def _is_empty(path: Path) -> bool:
-    """Return whether a directory has no files except those of an interrupted `Run.create`."""
+    """Return whether a directory is empty except for files of an interrupted `Run.create`."""
     if not path.is_dir():
         return False
     rest = {*path.iterdir()} - {*unfinished(path)}

@@ -175,7 +175,7 @@ def load_policy(
 
 
 def _weights(run: "Run", shapes: PyTree, seed: int, best: bool) -> PyTree[Array]:
-    """Return a seed's newest weights or, with `best`, those of its best evaluation."""
+    """Return a seed's weights: the newest or, with `best`, the best evaluated."""
     if not best:
         found = run.restore({"weights": shapes})[1]
         return jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])

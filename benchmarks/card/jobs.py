@@ -37,7 +37,7 @@ class Job(NamedTuple):
     # Whether the job also resumes results that were measured with other code.
     goes_on: bool = False
     # Whether the job runs after all others, one at a time. Such a job measures no times and takes
-    # no device lock. Beside other jobs it would disturb their timing.
+    # no device lock. It would disturb the timing of other jobs.
     alone: bool = False
 
 

@@ -69,7 +69,7 @@ def environment(
     """Return the environment variables of a job's process.
 
     All variables of this process are passed on. On a GPU, the job's own variables `asked` are
-    added; the XLA flags in `asked` or, without them, those of `gpu_flags` are appended to
+    added; the XLA flags in `asked` (by default, flags of `gpu_flags`) are appended to
     `XLA_FLAGS`. On a CPU, `asked` is ignored, and tiny runs append the flags `QUICK`. If jobs share
     a GPU (`shared`), JAX does not preallocate the GPU's memory.
     """

@@ -219,7 +219,7 @@ def _factors(*benches: dict[str, Any]) -> list[str]:
     craft, full, cpu, gpu, puzzles, envpool = map(turns, benches)
     doorkey, h200 = _at(cpu, CPU_BATCH), _at(gpu, GPU_BATCH)
     # Name of the game -> a pair: the rows that were measured in turns at one batch size, and the
-    # name of this library's row whose observation is that of the peers.
+    # name of this library's row with the peers' observation.
     games = {
         "Classic": (_at(craft, CPU_BATCH), "exact"),
         "full game": (_at(full, CPU_BATCH), FLOATS),

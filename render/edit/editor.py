@@ -237,7 +237,7 @@ class Editor:
         self.model.change(PAINT, *cell, self.model.palette.empty, joined)
 
     def pick(self, cell: tuple[int, int]) -> None:
-        """Select the tool that paints what is in `cell`: the agent, or else the cell's sign."""
+        """Select the tool for the content of `cell`: the agent, or else the cell's sign."""
         picture = self.model.picture
         if picture.agent is not None and picture.agent[:2] == cell:
             self.tool = AGENT

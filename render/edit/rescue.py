@@ -60,7 +60,7 @@ def _unused(path: Path) -> Path:
 
 
 def _signals() -> list[int]:
-    """Return those of the signals SIGTERM and SIGHUP whose handler may be replaced.
+    """Return the signals among SIGTERM and SIGHUP whose handler may be replaced.
 
     A handler may be replaced only if it is the default one. `nohup`, for example, ignores SIGHUP.
     """
