@@ -1,4 +1,4 @@
-"""Tests of what a release publishes: metadata, the description on PyPI, notes, conda recipe."""
+"""Tests of a release's metadata, description on PyPI, notes and conda recipe."""
 
 import importlib.util
 import re

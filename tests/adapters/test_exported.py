@@ -65,7 +65,7 @@ def play(envs, actions, mode, use, seed=SEED):
 def test_changed_results_and_actions_change_no_later_result(env, mode):
     """Overwriting results and actions after their use does not change later results.
 
-    The later results are compared with those of a batch of `make_vec`.
+    The later results are compared with results of a `make_vec` batch.
     """
     env = jaxenvs.make(env) if isinstance(env, str) else env
     actions = actions_for(env, 30, ROWS)

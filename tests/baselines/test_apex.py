@@ -292,7 +292,7 @@ def test_an_update_learns_from_shares_and_returns_their_errors():
     np.testing.assert_allclose(found, np.concatenate(two, axis=1), rtol=1e-5)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), weights, weights_of_two)
     np.testing.assert_allclose(metrics["q_loss"], metrics_of_two["q_loss"], rtol=1e-5)
-    # The first gradient step's errors are those of the initial weights and target network.
+    # The first gradient step's errors come from the initial weights and target network.
     first = jax.tree.map(lambda leaf: leaf[0], whole)
     np.testing.assert_allclose(found[0], errors(learner, runners, first), 1e-4, 1e-5)
 

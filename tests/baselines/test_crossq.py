@@ -63,7 +63,7 @@ def by_hand(features, weights, steps, warm_up):
 
 
 def test_statistics_are_summed_in_full_precision():
-    """All matrix products, including those of the gradient, have the precision HIGHEST.
+    """All matrix products, also in the gradient, have the precision HIGHEST.
 
     The products compute sums over a batch. With lower precision, accelerators would round them.
     """
@@ -183,7 +183,7 @@ def counts_of(weights):
 
 
 def test_statistics_change_in_gradient_steps_alone(agent, runners):
-    """Statistics of the critics change in every gradient step, those of the actor in every third.
+    """The critics' statistics change in every gradient step, the actor's in every third.
 
     CrossQ has no target network.
     """

@@ -90,7 +90,7 @@ def test_edited_levels_are_edits_of_the_replayed_ones(replays):
 
 
 def test_facts_of_the_buffer_are_those_of_its_levels(replays):
-    """In each slot of the buffer, hash, optimal return and score are those of the slot's level."""
+    """In each slot of the buffer, hash, optimal return and score belong to the slot's level."""
     _, found = replays
     buffer = found[-1][0].levels.buffer
     filled = buffer.filled

@@ -116,7 +116,7 @@ def test_the_target_network_is_copied_when_old_or_the_loss_is_small(cube):
 
 
 def test_an_action_target_is_its_cost_plus_the_best_next():
-    """Compare targets for random data with those of a plain loop.
+    """Check targets for random data against a plain loop.
 
     The data contain negative outputs, illegal actions on the board and on its neighbours, and
     solved neighbours.

@@ -59,7 +59,7 @@ def test_the_wide_distributions_of_a_new_network_are_not_clipped_targets(monkeyp
     """A target counts as clipped only if its mean lies outside the support.
 
     The network is new: all atoms have the same probability, so every shifted distribution has mass
-    outside the support. Rewards are negative and as large as those of TSP.
+    outside the support. Rewards are negative and as large as in TSP.
     """
     network = types.SimpleNamespace(support=jnp.linspace(-15.0, 0.0, 51))
     # The logits are 0: a uniform distribution over the atoms.

@@ -147,7 +147,7 @@ def scaled(gamma, length, rewards, done):
 
 
 def test_scaled_rewards_are_those_of_gymnasium():
-    """Compare scaled rewards with those of Gymnasium's `NormalizeReward`.
+    """Compare scaled rewards with Gymnasium's `NormalizeReward`.
 
     `NormalizeReward` updates its statistics after every step, so each rollout has one step here.
     """

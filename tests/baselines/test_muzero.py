@@ -240,7 +240,7 @@ def test_prioritised_windows_are_real_steps_ranked_by_error():
 
 
 def test_consistency_targets_are_standardised():
-    """Mean and deviation are those of the items that `rows` selects; constant targets become 0."""
+    """Mean and deviation use only the items that `rows` selects; constant targets become 0."""
     rng = np.random.default_rng(0)
     x = rng.normal(2.0, 3.0, size=(6, 4)).astype(np.float32)
     rows = np.bool_([True, True, False, True, True, False])
@@ -566,7 +566,7 @@ def test_plans_follow_predicted_rewards():
 
 
 def test_random_actions_are_legal_and_search_policies_are_stored():
-    """Where a random action was taken, the buffer still stores the policy found by the search."""
+    """The buffer stores the policy found by the search even if a random action was taken."""
     _, runner = collected(
         Gate(), epsilon_start=1.0, epsilon_end=1.0, num_envs=64, capacity=2048, warm_up=320
     )

@@ -157,8 +157,8 @@ def test_a_mission_changes_what_is_seen_in_every_cell_alike():
 def test_rows_and_columns_of_a_board_are_read_by_the_same_weights():
     """Compare with NumPy: the features are one vector for each row, then one for each column.
 
-    Transposing the board exchanges the vectors of rows with those of columns. Each cell of a binary
-    board is one number of the input; each cell of another board is a one-hot vector.
+    Transposing the board exchanges the vectors of rows and columns. Each cell of a binary board is
+    one number of the input; each cell of another board is a one-hot vector.
     """
     for space in (spaces.Box(0, 5, (3, 3), np.uint8), spaces.Box(0, 1, (4, 4), np.uint8)):
         encoder = encoders.Encoder(space, 0, lines=7)

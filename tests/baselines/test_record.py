@@ -52,7 +52,7 @@ def test_every_setting_of_a_sweep_is_named(tmp_path):
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
-# Pytest turns warnings, such as those of matplotlib, into errors.
+# Pytest turns warnings, such as matplotlib's, into errors.
 @pytest.mark.parametrize("seeds", [1, curve.NAMED, 64])
 def test_a_picture_of_any_number_of_seeds(tmp_path, seeds):
     curve.draw(
@@ -229,6 +229,6 @@ def test_runs_of_a_seed_each_are_one_line(tmp_path):
     assert [known["seeds"] for known in json.loads(table.read_text())] == [3, 1]
     kept = json.loads(table.read_text())[0] | {"versions": {"jax": "0.1"}}
     table.write_text(json.dumps([kept]))
-    # The existing line now has another version of JAX, so this run gets a line of its own.
+    # The existing line now has another version of JAX, so this run gets a separate line.
     assert record.main([str(table), str(tmp_path / "2")]) == 0
     assert [known["seeds"] for known in json.loads(table.read_text())] == [3, 1]

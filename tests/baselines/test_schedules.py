@@ -265,7 +265,7 @@ def test_layers_are_not_reset_again_late_in_a_run(tmp_path):
     ],
 )
 def test_the_learning_rate_counts_the_updates_of_the_warm_up(algorithm, env, given):
-    """The learning rate is computed from all updates of a run, including those of the warm-up."""
+    """The learning rate depends on the count of all updates, including updates in the warm-up."""
     agent = learner(env, algorithm, **given)
     runners = loop.start(agent, jax.random.key(0)[None])
     for update in range(1, 6):

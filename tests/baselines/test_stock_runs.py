@@ -76,7 +76,7 @@ def test_a_run_goes_on_with_the_source_it_began_with(accelerator, tmp_path, bega
 
 @pytest.mark.full
 def test_devices_have_separate_stocks(tmp_path):
-    """Each of eight devices has a stock (levels generated ahead) of its own.
+    """Each of eight devices has its own stock (levels generated ahead).
 
     Resumed on eight devices, the run equals an uninterrupted one bit by bit. Resumed on one device,
     it begins with an empty stock of another size.

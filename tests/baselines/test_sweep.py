@@ -24,7 +24,7 @@ SMALL = [*tiny.FLAGS, "--rollout-steps", "16", "--minibatches", "2", "--seeds", 
 
 @pytest.mark.full
 def test_every_agent_learns_as_alone(tmp_path, capsys):
-    """In a sweep, each agent gets the same weights as in a run of its own with these settings.
+    """In a sweep, each agent gets the same weights as in a separate run with these settings.
 
     The printed table names the best agent.
     """

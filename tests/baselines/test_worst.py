@@ -50,7 +50,7 @@ def test_a_maze_without_solvable_levels_is_an_error():
 
 
 def test_success_is_that_of_each_level():
-    """Whatever the policy does, an episode of Countdown succeeds exactly in levels 4 to 6.
+    """With any policy, an episode of Countdown succeeds exactly in levels 4 to 6.
 
     5,000 attempts do not fit into one batch, so the results of several batches are joined.
     """

@@ -43,8 +43,8 @@ def large(request, monkeypatch):
 def begun(venv, steps, reset, step, limit, key=KEY):
     """Play a batch with a time limit; return the levels that auto-reset used, and counters.
 
-    The levels do not include the first level of each row, which `reset` generates. The counters are
-    those of the stock after every step.
+    The levels do not include the first level of each row, which `reset` generates. The stock's
+    counters are read after every step.
     """
     params = venv.default_params.replace(max_steps_in_episode=limit)
     state, levels, counters = reset(key, params).state, [], []
@@ -64,7 +64,7 @@ def begun(venv, steps, reset, step, limit, key=KEY):
 
 
 # Number of rows, ring size, chunk size and time limit (the largest entry if it is an array).
-# Depending on the case, a step needs fewer levels than the ring and the chunk have, about as many,
+# Depending on the case, a step needs fewer levels than ring and chunk have, about the same number,
 # or far more.
 CASES = [
     (40, 16, 4, np.arange(1, 41) % 7 + 1),

@@ -117,7 +117,7 @@ BATCHED = [
 def test_a_batch_of_a_wrapped_environment_starts_anew(kind):
     """Auto-reset gives the observation and the state of a reset with the same key.
 
-    The state includes what the wrapper stores.
+    The state includes the wrapper's data.
     """
     env = KINDS[kind]
     venv = jaxenvs.make_vec(env, 3, reset_source="exact")

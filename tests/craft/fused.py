@@ -1,8 +1,8 @@
 """Evaluate a function with fused multiply-adds, as a compiler may generate them.
 
 The function's jaxpr is run one operation at a time. If an operand of a float32 sum is a product,
-product and sum are computed in float64 and rounded once to float32. The result equals that of a
-fused multiply-add, except in rare cases of double rounding.
+product and sum are computed in float64 and rounded once to float32. This equals a fused
+multiply-add, except in rare cases of double rounding.
 """
 
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Run craftax with our random draws in place of its own.
+"""Run craftax with our random draws, not with its own.
 
 In a step of craftax, each random decision has its own key, except that the amounts of coal and iron
 in a chest share a key. The keys are recorded while `peer_full.draws_of` runs. When craftax draws a

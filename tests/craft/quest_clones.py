@@ -48,9 +48,9 @@ def _beside(world, cells, plan):
 def _mobs(world, plan, rows, columns):
     """Return three arrays of flags, with one flag for each of the four directions.
 
-    The flags of the arrays say whether a mob is on the adjacent cell, whether a foe is on the
-    adjacent cell, and whether a foe is within the reach of a shot in this direction. Foes are melee
-    and ranged mobs; if `plan["hunt"]` is True, passive mobs too.
+    The arrays say whether a mob is on the adjacent cell, whether a foe is there, and whether a foe
+    is within the reach of a shot in this direction. Foes are melee and ranged mobs; if
+    `plan["hunt"]` is True, passive mobs too.
     """
     foes = [*world.mobs["melee"], *world.mobs["ranged"]]
     mobs = [*foes, *world.mobs["passive"]]

@@ -174,8 +174,7 @@ def check_counts(worlds):
         rounded = 0.06 if mean < 10 else 0.6  # a little more than the rounding error of the mean
         off = max(abs(count.mean() - mean) - rounded, 0) / ((deviation or own or 1) * error)
         # If counts were normally distributed, the standard error of the standard deviation would be
-        # 0.71 times that of the mean. They are not, so use the larger standard error of the mean
-        # for both.
+        # 0.71 times the mean's standard error. They are not, so use this larger error for both.
         slack = rounded / deviation if deviation else 0
         wide = max(abs(own / deviation - 1) - slack, 0) / error if deviation else 0.0
         table.append((name, round(count.mean(), 2), mean, round(own, 2), deviation, off, wide))
@@ -253,7 +252,7 @@ def test_quirk_a_ladder_up_on_the_ladder_down_leaves_no_way_down():
 
 @pytest.mark.parametrize(("number", "row"), [(0.9999999, 0), (0.0, 47)])
 def test_quirk_the_light_of_a_ladder_near_the_border_lies_elsewhere(number, row):
-    # On floor 7, the only light is that of the ladder up. `number` draws the floor's first or last
+    # On floor 7, the only light belongs to the ladder up. `number` draws the floor's first or last
     # cell of ice grass for this ladder.
     world = chosen(0.5, np.float32(number), key=10)
     assert world.up_ladders[7, 0] == row

@@ -71,8 +71,7 @@ def check_counts(maps):
         count = (maps == Block[name]).sum(axis=(1, 2))
         off = (count.mean() - mean) / (deviation * error)
         # If counts were normally distributed, the standard error of the standard deviation would be
-        # 0.71 times that of the mean. They are not, so use the larger standard error of the mean
-        # for both.
+        # 0.71 times the mean's standard error. They are not, so use this larger error for both.
         wide = (count.std(ddof=1) / deviation - 1) / error
         table.append((name, round(count.mean(), 1), round(count.std(ddof=1), 1), off, wide))
     print(*(f"{n:8} {m:7} +- {d:6} {o:6.2f} {w:6.2f}" for n, m, d, o, w in table), sep="\n")
@@ -95,7 +94,7 @@ def test_blocks_are_as_many_as_in_the_packages_worlds_for_long():
 @jax.jit
 @jax.vmap
 def reached(map):
-    """Return, for each block in GOALS, whether the player can walk to a cell beside this block."""
+    """Return, for each block in GOALS, whether the player can walk to a cell next to it."""
     free = jnp.isin(map, jnp.array(WALKABLE, map.dtype))
 
     def grown(cells):

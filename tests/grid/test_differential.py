@@ -103,7 +103,7 @@ class Ways:
 def recorded(id, steps, seed=0):
     """Return recorded episodes of MiniGrid, and the policies that played them.
 
-    The random policies play at least `steps` steps in total, and the experts play at least as many.
+    The random policies play at least `steps` steps in total, and so do the experts.
     """
     env = upstream.make(id)
     ways = Ways(env, seed)
@@ -306,7 +306,7 @@ def test_drawn_levels_with_every_object_in_every_view():
 
 
 def test_drawn_levels_with_the_code_for_accelerators(monkeypatch):
-    """Run the code for accelerators on the CPU; the results must be those of the CPU's code."""
+    """Run the code for accelerators on the CPU; the results must equal MiniGrid's."""
 
     def elsewhere(*args, default, **platforms):
         return default(*args)

@@ -1,6 +1,6 @@
 """Tests that levels have MiniGrid 3.2.0's distribution, and that every level is sound.
 
-Chi-square tests compare levels of MiniGrid with at least as many levels of this library, for all
+Chi-square tests compare n levels of MiniGrid with n or more levels of this library, for all
 features of `features.py`. Among thousands of features, some feature may have p < 1e-4 by chance. A
 test therefore fails only if a feature has p < 1e-4 in two independent pairs of samples. Seeds are
 fixed.

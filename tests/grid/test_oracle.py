@@ -1,4 +1,4 @@
-"""Tests of the oracle: its plans succeed, and are as short as those of breadth-first search."""
+"""Tests of the oracle: its plans succeed, and are as short as plans of breadth-first search."""
 
 import functools
 import importlib

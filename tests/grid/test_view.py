@@ -113,7 +113,7 @@ def view_of(picture, **fields):
 
 
 def seen_rows(picture):
-    """Return, as words, what the agent of a drawing sees looking up; `?` is an unseen cell."""
+    """Return, as words, the view of a drawing's agent that looks up; `?` is an unseen cell."""
     seen = view_of(picture)
     words = [
         ["?" if code == 0 else drawing.word(int(code)) for code in row] for row in seen[3:, 1:-1]

@@ -104,7 +104,7 @@ def in_bits(make):
 
 
 def watched(preset, seed):
-    """Let MiniGrid's solver make a level; return what it computed."""
+    """Let MiniGrid's solver make a level; return the record."""
     seen, choices, waves = {}, [], []
 
     def kept(name):

@@ -3,7 +3,7 @@
     python tests/proofs/kills.py                      # 20 kills, and 5 within a save
 
 Each training is a separate process. Its last checkpoint (weights, optimiser, environments, keys)
-and its log, except for times, are compared with those of a training that was not killed.
+and its log, except for times, are compared with a training that was not killed.
 """
 
 import json

@@ -60,7 +60,7 @@ def test_every_optional_wall_occurs():
 
 
 def test_the_walls_are_as_frequent_as_in_jumanji():
-    """Compare the frequencies of walls in two rows and one column with those of Jumanji 1.1.2.
+    """Compare the frequencies of walls in two rows and one column with Jumanji 1.1.2.
 
     The frequencies of Jumanji come from 4,000 maps of its `generate_maze(10, 10)`.
     """

@@ -251,7 +251,7 @@ def test_levels_differ_and_rooms_fill_the_field():
 
 
 def test_push_distances_are_those_of_a_single_box():
-    """The push distances are those of a backward search with a single box.
+    """A backward search with a single box finds the same push distances.
 
     In this search, the player can reach every free cell.
     """

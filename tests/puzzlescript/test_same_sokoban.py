@@ -15,7 +15,7 @@ from jaxenvs.puzzlescript import collection
 
 SIZE, BOXES, LEVELS, STEPS = 7, 2, 12, 100
 KEYS = [jax.random.key(i) for i in range(LEVELS // 2)]
-GLYPHS = dict(zip(" #.$*@+", ".#O*@P+", strict=True))  # Sokoban's character -> that of `crates`
+GLYPHS = dict(zip(" #.$*@+", ".#O*@P+", strict=True))  # character in Sokoban -> in `crates`
 # Values of the cells in Sokoban's observation.
 VALUES = {"wall": 1, "target": 2, "crate": 3, "player": 5}
 

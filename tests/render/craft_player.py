@@ -16,7 +16,7 @@ from jaxenvs.render.controls import Controller
 from jaxenvs.render.session import Session
 
 Cell = tuple[int, int]
-# Yields pairs (name, function). The name is that of an achievement, or of an aim that helps to earn
+# Yields pairs (name, function). The name denotes an achievement, or an aim that helps to earn
 # achievements, such as "stone tools". The function presses the next key towards the achievement or
 # aim, or returns False if no key helps.
 Deeds = Iterator[tuple[str, Callable[[], bool]]]

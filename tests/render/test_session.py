@@ -277,7 +277,7 @@ def test_a_policy_of_continuous_actions_reports_its_mode():
 
 
 def test_the_history_keeps_no_buffers_of_jax():
-    """The history copies arrays; views of JAX's buffers would need ten times as much memory."""
+    """The history copies arrays; views of JAX's buffers would need ten times the memory."""
     session = Session(ENV, RANDOM, 2)
     session.forward()
     session.new_level(0)

@@ -11,7 +11,7 @@ SIZES = [(500, 900), (760, 520), (800, 600), (930, 640), (1400, 900), (2350, 162
 def assert_whole(controller: Controller, size: tuple[int, int]) -> screen.Layout:
     """Assert that a window of `size` shows everything, and return its layout.
 
-    All blocks of the panel must fit, boards must not overlap the panel or the history bar, and the
+    All blocks of the panel must fit; boards must not overlap the panel or the history bar. The
     boards together must be at least 0.35 times as wide and high as the window's shorter side.
     """
     where = screen.layout(controller, size)

@@ -47,7 +47,7 @@ def searching(way):
 def claims(way, exact, result):
     """Return (number of false claims, number of optimality proofs, number of unsolvability proofs).
 
-    A claim is what a result says about its level, such as a lower bound; `exact` is the true cost.
+    A claim is a statement about a level, such as a lower bound; `exact` is the true cost.
     """
     cost, lower = np.asarray(result.cost), np.asarray(result.lower_bound)
     solved, optimal = np.asarray(result.solved), np.asarray(result.optimal)
@@ -85,7 +85,7 @@ def test_a_cheaper_meeting_is_not_proven_away_by_one_side_alone():
     for successors, bound, start, goal in (ONE, TWO):
         for turned in (successors, [to[::-1] for to in successors]):
             levels.append(unit_level(turned, bound, start, goal))
-    # Repeat the levels until there are as many as in other tests, whose compiled program is reused.
+    # Repeat the levels to get `TOGETHER`, as in other tests, whose compiled program is reused.
     levels += levels * (TOGETHER // len(levels) - 1)
     levels = jax.tree.map(lambda *leaves: np.concatenate(leaves), *levels)
     exact = to_goal(levels.instance)[np.arange(TOGETHER), levels.board]

@@ -193,8 +193,8 @@ VANISHES = "near(green goal tile, agent) -> floor\n"
         (f"goal: hold(red key)\n{VANISHES}above(green goal tile, agent) -> red key", True, True),
         (f"goal: hold(red key)\n{VANISHES}above(green goal tile, agent) -> red key", False, False),
         # A rule removes the ball and the square when they are placed together. In the first two
-        # tasks, the rule fires whenever the goal would be reached. In the third task, the ball can
-        # be put beside or below the square, where the rule does not fire.
+        # tasks, the rule fires whenever the goal would be reached. In the third, the ball can be
+        # put next to or below the square, where the rule does not fire.
         ("goal: above(red ball, blue square)\nabove(red ball, blue square) -> floor", False, False),
         ("goal: above(red ball, blue square)\nnear(blue square, red ball) -> floor", False, False),
         ("goal: near(red ball, blue square)\nabove(red ball, blue square) -> floor", False, True),
