@@ -1,8 +1,8 @@
 """Batches whose results another package may keep, and change in place, without copies.
 
 JAX assumes that an array never changes, but the tensor of another package can share its memory and
-change it. Every array that an `ExportedBatch` returns therefore has a buffer of its own: the buffer
-is not part of the state and is not donated, and no later call reads or overwrites it. This module
+change it. Every array that an `ExportedBatch` returns therefore has its own buffer: the buffer is
+not part of the state and is not donated, and no later call reads or overwrites it. This module
 needs no package but JAX.
 """
 

@@ -193,8 +193,8 @@ class Episode:
     def describe(self, detail: str = "full", steps: int = 1) -> str:
         """Return a description of the agent's knowledge of the current state.
 
-        detail: `full`, `short` (one to three lines), or `changes`, which describes only what the
-            last `steps` steps changed.
+        detail: `full`, `short` (one to three lines), or `changes` (only changes in the last
+            `steps` steps).
         """
         if detail not in DETAILS:
             raise UsageError(f"detail={detail!r} is not one of {', '.join(DETAILS)}")

@@ -95,7 +95,7 @@ def make_server(games: Games | None = None) -> Server[Games]:
     """Return an MCP server of the tools of `jaxenvs.agents.tools`.
 
     `games` stores the sessions. If it is None, the server makes a new `Games` each time it runs.
-    Over standard input, each connection is a run of its own.
+    Over standard input, each connection is a separate run.
     """
 
     @contextlib.asynccontextmanager

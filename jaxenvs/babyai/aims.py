@@ -24,9 +24,9 @@ def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
     puts: whether instructions can have the verb `PUT_NEXT`. The second aim of an instruction is
         then to bring the first object to the second object, or the second object to the first.
 
-    The agent has to accomplish the first side of a mission before the second side, so the aims of
-    the second side come after those of the first side. Aims to pick up an object are exempt,
-    because the agent may pick up an object early.
+    The agent has to accomplish the first side of a mission before the second side, so aims of the
+    second side come after aims of the first side. Aims to pick up an object are exempt, because the
+    agent may pick up an object early.
     """
     found, each = [], 2 if puts else 1
     for i, word in enumerate(state.task):

@@ -177,7 +177,7 @@ def pushed(state: CartPoleState, push: Float32[Array, ""], params: Any) -> CartP
     """Return the state after one step under the force `push` (N, to the right).
 
     The equations of motion by Florian (2007) are integrated by the explicit Euler method: position
-    and angle advance with the velocities from before the step.
+    and angle advance with the velocities before the step.
     """
     sine, cosine = jnp.sin(state.angle), jnp.cos(state.angle)
     mass = params.cart_mass + params.pole_mass

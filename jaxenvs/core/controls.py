@@ -22,7 +22,7 @@ class ActionKeys(NamedTuple):
 
 
 class Pointing(NamedTuple):
-    """How a person selects actions by pointing at the picture of an environment.
+    """Selection of actions by pointing at the picture of an environment.
 
     The picture is divided evenly into `rows` times `columns` rectangles, called places. A place
     shows, for example, a lamp of a puzzle or a peg of a tower. The player selects a place with the

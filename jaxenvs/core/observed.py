@@ -1,8 +1,8 @@
 """Pictures of observations, for environments without tiles.
 
 A matrix is drawn with one cell per entry, and an image is drawn unchanged. If a matrix has integers
-with few possible values, each value is drawn in a colour of its own. Entries of other matrices are
-drawn in shades of grey.
+with few possible values, each value has its own colour. Entries of other matrices are drawn in
+shades of grey.
 """
 
 import functools

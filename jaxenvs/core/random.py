@@ -89,7 +89,7 @@ def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
 
     Each integer first gets a rank: its index among the integers that are not yet taken (a Lehmer
     code). Rank i is therefore below count - i. To turn a rank into an integer, the function
-    compares it with all earlier ranks, from the latest to the first, and adds 1 each time the value
+    compares it with all earlier ranks, from the latest to the first. It adds 1 each time the value
     is at least as large as the earlier rank. The comparisons need no earlier integer, so all
     integers are computed in parallel.
     """

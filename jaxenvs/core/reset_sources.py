@@ -19,9 +19,8 @@ from .ranks import Ranks, numbers_from
 from .starts import LEVEL, Starts, select, tree_bytes, written
 
 # Largest size of the states of a batch, in bytes, at which a GPU makes a new state for every
-# environment and selects those of the done environments. For a larger batch, the GPU makes states
-# only for the done environments. Listing these environments costs six kernels and a wait for the
-# host.
+# environment and selects the new states of the done environments. For a larger batch, the GPU makes
+# states only for the done environments. Listing them costs six kernels and a wait for the host.
 SELECTED_BYTES = 32 << 20
 # Largest size of the states of a batch, in bytes, at which `auto` on a GPU uses `fresh`, which
 # generates a level for every environment. Measured on an H200 with 65,536 environments: `fresh` is

@@ -63,8 +63,8 @@ class Starts(NamedTuple):
     def shared_keys(self, purpose: int, numbers: Int32[Array, " numbers"]) -> Keys:
         """Return one random key for each of `numbers`: indices of environments or prepared levels.
 
-        All keys are derived from a single key: the key of the batch, or, if each environment has a
-        key of its own, the key of the first environment.
+        All keys are derived from a single key: the key of the batch, or, if each environment has
+        its own key, the key of the first environment.
         """
         # Purpose and number are packed into one integer and folded in once, because each `fold_in`
         # runs the threefry hash, which costs one or two kernels.

@@ -33,12 +33,11 @@ COMPOSED = {"reset", "sample_level", "reset_state", "step_state", "given_params"
 class Wrapper(Env, kw_only=False):
     """An environment that forwards every member to the wrapped environment `env`.
 
-    `env` and the fields of subclasses may be given by position. A subclass overrides what it
-    changes:
+    `env` and the fields of subclasses may be given by position. A subclass overrides:
 
-    - `transform`, if its observation is computed from the observation of `env`,
-    - `step` and `reset_to`, perhaps with `inner`, if it changes states,
-    - `default_params` and `inner_params`, if it adds params,
+    - `transform`, if its observation is computed from the observation of `env`;
+    - `step` and `reset_to`, perhaps with `inner`, if it changes states;
+    - `default_params` and `inner_params`, if it adds params;
     - `fully_observed`, if its observation leaves out something.
 
     `StatefulWrapper` is the base of wrappers with a state. `_forwarded` forwards all other members
@@ -262,8 +261,8 @@ def _of_wrapper(wrapper: Wrapper, member: Any) -> Any:
     """Return a member of the wrapped environment that takes the wrapper's states and params.
 
     A method with parameters such as `state`, `step` or `params` becomes a function. The function
-    takes a state, step or params of the wrapper, converts them to those of the wrapped environment,
-    and calls the method. Any other member is returned unchanged.
+    takes a state, step or params of the wrapper, converts each for the wrapped environment, and
+    calls the method. Any other member is returned unchanged.
     """
     if not inspect.isroutine(member):
         return member

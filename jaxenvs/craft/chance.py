@@ -27,7 +27,7 @@ class Whims(NamedTuple):
     """
 
     step: Int32[Array, " slots"]  # random step: 0 left, 1 right, 2 up, 3 down, higher: no step
-    # Uniform draw that breaks a tie. If a mob is as many rows as columns away from the player, its
+    # Uniform draw that breaks a tie. If a mob is n rows and n columns away from the player, its
     # step towards the player changes its row if the draw is at least 0.5, else its column.
     axis: Float32[Array, " slots"] | None = None
     # Uniform draw that decides whether the mob reacts to the player or steps at random, see

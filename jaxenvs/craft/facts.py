@@ -92,7 +92,7 @@ MOBS = 64  # first byte of mobs and projectiles in `cells`; smaller bytes are bl
 
 
 def cells(rules: Rules, view: tuple[Array, Array]) -> UInt8[Array, "rows columns"]:
-    """Return the byte that stands for what is visible on each cell of the view; traceable by JAX.
+    """Return the byte of the visible thing on each cell of the view; traceable by JAX.
 
     `sights` has the meaning of each byte. A mob or projectile hides the block. If a cell has
     several mobs or projectiles, the last in `channels` is visible.

@@ -118,7 +118,7 @@ MOBS, FLYING, MISSILES, ITEMS, DARK = 64, 96, 112, 128, 255
 
 
 def cells(rules: Rules, view: full_sight.View) -> UInt8[Array, "rows columns"]:
-    """Return the byte that stands for what is visible on each cell of the view; traceable by JAX.
+    """Return the byte of the visible thing on each cell of the view; traceable by JAX.
 
     `sights` has the meaning of each byte. If a cell has several of the following, only the first is
     visible: darkness, mob, projectile, item, block.

@@ -55,7 +55,7 @@ class Ground:
 
     @property
     def has_floors(self) -> bool:
-        """Whether this is a map of the full game, whose cells have the bits ITEM and LIT."""
+        """True for a map of the full game, whose cells have the bits ITEM and LIT."""
         return self.cells.ndim == 3
 
     def block_of(self, cell: Array) -> Array:

@@ -22,7 +22,7 @@ from .tables import ROLES, Achievement, MobRow, of_type
 
 
 class _Turn(NamedTuple):
-    """The turn of one mob: everything that a behaviour reads to decide what the mob does."""
+    """The turn of one mob: everything that a behaviour reads to compute an `_Intent`."""
 
     moment: Moment  # state of the step after the turns of all mobs that move before this one
     role: str
@@ -106,7 +106,7 @@ class _Turn(NamedTuple):
 
 
 class _Intent(NamedTuple):
-    """What a mob does in its turn, decided by its behaviour: a step, an attack or a shot."""
+    """Decision of a mob's behaviour for its turn: a step, an attack or a shot."""
 
     step: tuple[Array, Array]
     free: Array  # whether the mob can take the step

@@ -158,7 +158,7 @@ def around(
 ) -> tuple[Int32[Array, "rows columns"], Bool[Array, "rows columns"]]:
     """Return the map's byte at each cell of the view, and whether the cell is on the map.
 
-    See module `ground` for the bytes. Beyond the border, the byte is that of the nearest cell.
+    See module `ground` for the bytes. Beyond the border, the nearest cell's byte is returned.
     """
     row, column = places(rules, world)
     return ground.nearest(row, column), ground.inside(row, column)

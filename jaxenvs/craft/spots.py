@@ -147,7 +147,7 @@ def _place(rules: Rules, world: World, slot: Any) -> tuple[Int32[Array, ""], Boo
     """Return the view cell to which `sight.who` writes a slot, and whether the slot is visible.
 
     The cell is an index; _NOWHERE stands for no cell. As in Craftax, a slot at most one view height
-    above the view gets the cell one view height lower, and a slot at most one view width left of
+    above the view gets the cell one view height lower; a slot at most one view width left of
     the view gets the cell one view width farther right. Such slots and dead slots are not visible,
     but `sight.who` clears the bit of their type in their cell.
     """

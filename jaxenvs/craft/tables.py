@@ -134,8 +134,8 @@ class Need(NamedTuple):
     # Growth of the counter in a step of sleep, as a multiple of its growth in a step awake.
     # If it is negative, the counter falls during sleep.
     asleep: float
-    # If the counter is below -rest during sleep, the vital gains a point. The unit is that of
-    # `limit`. None: sleep never gives points.
+    # If the counter is below -rest during sleep, the vital gains a point. `limit` has the
+    # same unit. None: sleep never gives points.
     rest: int | None = None
 
 
@@ -229,7 +229,7 @@ class Rules:
     # Damage of a blow, for each weapon in Classic and each level of the sword in the full game.
     # The damage of the bare hand is 1.
     weapons: tuple[Weapon, ...]
-    mobs: tuple[MobRow, ...]  # mob types of all roles; see `types` for those of one role
+    mobs: tuple[MobRow, ...]  # mob types of all roles; see `types` for one role
     projectiles: tuple[ProjectileRow, ...]  # projectile types, in the order of `Projectile.type`
     packing: Packing
 
@@ -243,7 +243,7 @@ class Rules:
 
     @property
     def is_full(self) -> bool:
-        """Whether this edition is the full game; otherwise it is Classic."""
+        """True if this edition is the full game, False if it is Classic."""
         return bool(self.floors)
 
     @property

@@ -55,7 +55,7 @@ class Told(NamedTuple):
         return [*self.known, self.front, self.creatures, *near, self.drawing]
 
     def short(self) -> list[str]:
-        """Return a line on vitals, one on items and the cell ahead, and one on what is in view."""
+        """Return a line on vitals, one on items and the cell ahead, and one on things in view."""
         vitals, items, *_ = self.known
         seen = " ".join(filter(None, (self.creatures, self.nearest)))
         return [vitals, f"{items} {self.front}", seen]

@@ -1,6 +1,6 @@
 """Minari's layout of a dataset: names, folders, and spaces and environments as JSON.
 
-The layout is that of Minari 0.5.4. The dataset NAMESPACE/NAME-vN is in the folder NAMESPACE/NAME-vN
+The layout is as in Minari 0.5.4. The dataset NAMESPACE/NAME-vN is in the folder NAMESPACE/NAME-vN
 of the root. Its folder `data` contains `metadata.json` and `main_data.hdf5`. The latter has one
 group for each episode.
 """

@@ -56,7 +56,7 @@ class Room(NamedTuple):
     def entry(self) -> Int32[Array, ""]:
         """Index of the wall that has the entrance.
 
-        The first room of a chain has no entrance; for it, the index is that of the left wall.
+        The first room of a chain has no entrance; for it, the index is LEFT.
         """
         wall = jnp.where(self.door_row == self.row, jnp.int32(ABOVE), jnp.int32(BELOW))
         wall = jnp.where(self.door_column == self.column + self.width - 1, RIGHT, wall)

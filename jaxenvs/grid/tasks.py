@@ -39,7 +39,7 @@ def offset(
 
 
 def aim_stop(state: GridState) -> Aim:
-    """Return the necessary condition of success if the agent has to take `done` beside a cell.
+    """Return the necessary condition of success if the agent must take `done` next to a cell.
 
     The agent must stand next to the task's cell, facing any direction.
     """
@@ -48,7 +48,7 @@ def aim_stop(state: GridState) -> Aim:
 
 
 def judge_stop(after: GridState, action: Array) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
-    """Return (success, failure) of a step if the agent has to take `done` beside the task's cell.
+    """Return (success, failure) of a step if the agent must take `done` next to the task's cell.
 
     `done` is success next to the task's cell, facing any direction, and failure elsewhere. Toggle
     is always failure.

@@ -1,6 +1,6 @@
 """Palettes: the signs from which an editor composes the picture of a level.
 
-A sign is the text of one cell. The agent has no sign of its own. In the agent's cell, the text
+A sign is the text of one cell. The agent has no separate sign. In the agent's cell, the text
 depends on the cell's sign and on the agent's direction (see `Palette.agents`). Editing needs
 further functions in the module that `Env.level_format` names: `palette`, `unpacked`, `packed`,
 `sprites` and `place`, and `missions` if levels have a mission.

@@ -212,7 +212,7 @@ def _solved(presses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _packed(sets: np.ndarray) -> np.ndarray:
     """Pack each row of a matrix of 0 and 1 into uint32 words; return an array (rows, words).
 
-    The encoding is that of `bits.pack`, which packs JAX arrays.
+    `bits.pack` packs JAX arrays in the same encoding.
     """
     count, size = sets.shape
     padded = np.pad(sets.astype(np.uint32), ((0, 0), (0, -size % 32)))

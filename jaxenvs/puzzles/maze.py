@@ -269,7 +269,7 @@ def _divide(
     wide = jnp.minimum(2 * right - 1, shape[1]) - 2 * left
     upright = wide >= high
     word = hashed(key, (depth << 12) | (top << 6) | left)
-    # The position of the wall and that of the door are drawn from 16 random bits each.
+    # The positions of the wall and of the door are drawn from 16 random bits each.
     # Each position's probability therefore has an error of at most 1 / 65,536.
     places = jnp.where(upright, wide, high) // 2
     cut = jnp.where(upright, left, top) + 1 + _below_16(word >> np.uint32(16), places)

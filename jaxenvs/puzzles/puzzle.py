@@ -178,7 +178,7 @@ class Puzzle(Env):
         return solved.astype(jnp.float32)
 
     def read_level(self, text: str) -> PuzzleLevel:
-        """Parse a level; raise a `ValueError` that says what is wrong, and where."""
+        """Parse a level; raise a `ValueError` that names the error and its place."""
         raise NotImplementedError(f"{self.name} cannot read levels")
 
     def text(self, instance: Any, board: Any) -> str:
@@ -215,7 +215,7 @@ class Puzzle(Env):
 
     @property
     def has_text_inputs(self) -> bool:
-        """Whether `describe` returns what `texts` returns.
+        """True if `describe` returns what `texts` returns.
 
         False if a subclass overrides `text` or `facts`, but not `texts`.
         """

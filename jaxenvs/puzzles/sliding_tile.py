@@ -296,9 +296,8 @@ class _Tables(NamedTuple):
     # uint32 (words,): ones in the unused bit fields of the last word, zeros in all other bits.
     filled: np.ndarray
     goal: np.ndarray  # uint32 (words,): the solved board, packed
-    # int32 (cells * numbers,): what a number in a cell adds to the code of the cell's row
-    # (`row_codes`) or column (`column_codes`), see `_line_codes`. The index is cell * numbers +
-    # number.
+    # int32 (cells * numbers,): amount that a number adds to the code of its row (`row_codes`)
+    # or column (`column_codes`), see `_line_codes`. The index is cell * numbers + number.
     row_codes: np.ndarray
     column_codes: np.ndarray
     # Number of moves that the linear conflicts of a row or column add to the Manhattan distance,
@@ -352,7 +351,7 @@ def _line_codes(n: int) -> tuple[np.ndarray, np.ndarray]:
 def _conflicts(n: int) -> np.ndarray:
     """Return, for each code of a row or column, the number of moves that linear conflicts add.
 
-    The codes are those of `_line_codes` without their lower bits. Each tile that must leave its
+    The codes are from `_line_codes`, without their lower bits. Each tile that must leave its
     line (row or column) to let others pass adds two moves. The largest set of tiles that can stay
     is a longest increasing subsequence of the goal positions in the line.
     """

@@ -1,6 +1,6 @@
 """Sudoku: place digits so that no row, column or 3x3 box contains a digit twice.
 
-The rules are those of Jumanji 1.1 `Sudoku-v0`. Jumanji reads levels from a file; here they are
+The rules are as in Jumanji 1.1 `Sudoku-v0`. Jumanji reads levels from a file; here they are
 generated. Random symmetries of Sudoku transform a fixed full grid, and then random cells are
 erased. Every level therefore has at least one solution. With many empty cells there may be several;
 any full grid that obeys the rules is a goal.

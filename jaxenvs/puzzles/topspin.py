@@ -112,7 +112,7 @@ class TopSpin(Puzzle):
 
     @property
     def reaches_odd(self) -> bool:
-        """Whether actions can reach odd permutations of the tokens.
+        """True if actions can reach odd permutations of the tokens.
 
         If not, only half of all rings are reachable.
         """

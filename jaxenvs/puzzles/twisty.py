@@ -372,7 +372,7 @@ class Pyraminx(TwistyPuzzle):
     def tiles(self, state: PuzzleState) -> Int32[Array, "rows columns"]:
         """Return the stickers of each face as a row of sprite indices.
 
-        The sprites are those of `Cube`: index 1 + c is a sticker of the cube's colour c.
+        The sprites are as in `Cube`: index 1 + c is a sticker of the cube's colour c.
         """
         return jnp.asarray(_PYRAMINX)[state.board.reshape(self.shape).astype(jnp.int32)] + 1
 

@@ -109,7 +109,7 @@ class PuzzleScript(PackedPuzzle):
 
     @property
     def is_random(self) -> bool:
-        """Whether a rule of any of the games draws random numbers; if so, search is impossible."""
+        """True if a rule of any of the games draws random numbers; search is then impossible."""
         return bool(self.collection.random)
 
     @property

@@ -113,7 +113,7 @@ def parse(source: str, name: str = "game", on_error: str = "raise") -> Game:
 
 
 class _Reading:
-    """State of the parser: what it has read of a game's source so far."""
+    """State of the parser: the parts of a game's source read so far."""
 
     def __init__(self, names: Names) -> None:
         self.names, self.problems = names, names.problems

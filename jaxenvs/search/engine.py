@@ -174,7 +174,7 @@ class Engine:
         scores = jnp.where(jnp.isfinite(scores), scores, 0.0)
         if self.settings.weight <= 1:
             return finest, scores.min(), finest
-        # With a weight above 1, priorities fall during the search, from those of the start boards
+        # With a weight above 1, priorities fall during the search, from the start boards' scores
         # to the cost of a goal. The lower half of the initial ranges therefore extends to 0.
         half = open_list.BUCKETS // 2
         return finest, scores.max(), jnp.maximum(finest, scores.max() / np.float32(half - 1))
@@ -197,7 +197,7 @@ class Engine:
         level = self.level_of(search.store.nodes.key[row])
         best = search.cost[level]
         valid &= (search.store.stale[row] == 0) & ~search.done[level]
-        # Skip entries that cost at least as much as the best goal. They cannot lead to a cheaper
+        # Skip entries whose cost is at least the best goal's. They cannot lead to a cheaper
         # goal, because no action has a negative cost.
         valid &= (search.store.nodes.cost[row] < best) & (self._promise(least) < best)
         again = valid & moves

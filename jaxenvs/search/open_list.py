@@ -29,7 +29,7 @@ LEAST = np.finfo(np.float32).tiny
 UNKNOWN = np.float32(1e30)
 # Largest factor by which a change makes the ranges wider or narrower, if an action's cost is known.
 GROWTH = 16.0
-# A bucket is crowded if it has more than CROWD times as many entries as one iteration pops.
+# A bucket is crowded if it has more entries than CROWD iterations pop.
 CROWD = 4
 
 
@@ -162,10 +162,10 @@ def adapted(
 ) -> OpenList:
     """Return the list with new ranges of the buckets, or unchanged if the present ranges fit.
 
-    Ranges do not fit if all entries are in the last bucket, if too many are in the first bucket, if
-    the costs of actions have become known, or if the bucket of the lowest priorities contains most
-    entries and could be narrower. The other set of buckets gets the new ranges, and the caller must
-    move all entries to it.
+    Ranges do not fit in four cases: all entries are in the last bucket; too many are in the first
+    bucket; the costs of actions have become known; the bucket of the lowest priorities contains
+    most entries and could be narrower. The other set of buckets gets the new ranges, and the caller
+    must move all entries to it.
 
     finest: smallest bucket width; entries whose priorities differ by less may be popped in any
         order.

@@ -92,7 +92,7 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
     lanes = new.cost.shape[0]
     first = store.used
     index = jnp.arange(lanes, dtype=jnp.int32)
-    # Write all new nodes behind the stored nodes, so that slots can refer to their rows. After the
+    # Write all new nodes after the stored nodes, so that slots can refer to their rows. After the
     # loop, the new nodes are overwritten by those that got a slot, without gaps.
     nodes = _written(store.nodes, new, first)
     capacity = store.slots.shape[0]

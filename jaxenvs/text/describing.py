@@ -13,7 +13,7 @@ def describe_batch(
     """Return the description of each state of a batch, equal to `env.describe` of that state.
 
     `states` is a state whose arrays have a leading axis, as `jax.vmap(env.reset)` returns them.
-    `detail` is "full", "short" or "changes". With "changes", the descriptions are those of
+    `detail` is "full", "short" or "changes". With "changes", the descriptions equal
     `env.describe_changes`, and `before` must be the batch of states before the action. `params` are
     shared by all states. One program reads all states; it is compiled once for each batch size.
 

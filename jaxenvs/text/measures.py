@@ -122,9 +122,9 @@ def progress(env: Env, steps: Iterable[Step]) -> float | None:
     """Return the progress of an episode, given the results of its calls of `env.step`.
 
     In a task that defines success, progress is 1 for success and 0 for failure. In Craft it is the
-    fraction of the achievements that were earned, in CartPole the fraction of the time limit, in
-    Pendulum the scaled mean reward, and in 2048 log2 of the largest tile, divided by 11. None if
-    `steps` is empty, or if the environment has no task.
+    fraction of earned achievements, and in CartPole the fraction of the time limit. In Pendulum it
+    is the scaled mean reward, and in 2048 log2 of the largest tile, divided by 11. None if `steps`
+    is empty, or if the environment has no task.
     """
     episode = Progress(env)
     for step in steps:

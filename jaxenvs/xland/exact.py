@@ -31,9 +31,8 @@ SEED = 42
 # different positions of the stream of random uint32.
 LANES, TASKS = 1024, 128
 PILOT = 256  # number of tasks drawn to estimate how many random uint32 a task needs
-# Overlap of successive lanes in the stream: a lane starts this many standard deviations before the
-# expected end of the previous lane. The standard deviation is that of the number of uint32 that a
-# lane uses.
+# Overlap of successive lanes in the stream: a lane starts this many standard deviations (of the
+# number of uint32 that a lane uses) before the expected end of the previous lane.
 SLACK = 4.0
 FAR = 2048  # upper bound on the number of random uint32 that a task needs
 FULL = 624  # number of uint32 in the state of CPython's random generator

@@ -56,7 +56,7 @@ _NONE = tiles.NOTHING
 def _listed(pairs: tuple[tuple[int, int], ...]) -> np.ndarray:
     """Return the tile bytes of `pairs` in the iteration order of CPython's `set(pairs) - set()`.
 
-    The script also draws from a difference of sets, whose order can differ from that of
+    The script also draws from a difference of sets, whose order can differ from
     `set(pairs)`. The array is padded with 0 to 32 * _WORDS tile bytes.
     """
     codes = tiles.decode(np.array(list(set(pairs) - set())))

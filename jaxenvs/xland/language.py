@@ -38,7 +38,7 @@ _CALL = re.compile(r"([a-z_]*)\s*\((.*)\)")
 class _Test(NamedTuple):
     """Condition of a goal or rule: the name of its kind, and the bytes of its arguments.
 
-    The bytes of a tile are its kind and its colour; those of a cell are its row and its column.
+    A tile's bytes are its kind and its colour; a cell's bytes are its row and its column.
     """
 
     kind: str

@@ -68,7 +68,7 @@ def _beside(test: int) -> tuple[int, ...]:
 
 
 class Form(NamedTuple):
-    """Encoding of one kind of rule or goal, and what the condition of this kind names."""
+    """Encoding of one kind of rule or goal, and the things that its condition names."""
 
     tiles: int  # number of tiles in the condition of the rule or goal: 0, 1 or 2
     flags: int  # highest byte of the packed uint32, which encodes the kind of the condition

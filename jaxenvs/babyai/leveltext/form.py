@@ -207,7 +207,7 @@ def _strict_error(block: Block, number: int) -> LevelError:
 
 
 def _content(env: BabyEnv, block: Block, grid: np.ndarray) -> int:
-    """Return the tile byte of what all boxes of the level contain; 0 if they are empty."""
+    """Return the tile byte of the contents of the level's boxes; 0 if they are empty."""
     if not shared_contents(env):
         return 0
     lines = block.all("contents")

@@ -30,7 +30,7 @@ class Moments(Struct):
 
     @classmethod
     def like(cls, values: PyTree[Array]) -> "Moments":
-        """Return initial statistics, equal to those of a new `RunningMeanStd` of Gymnasium.
+        """Return the initial statistics of `RunningMeanStd` of Gymnasium.
 
         The mean is 0, the variance 1 and the count 1e-4. With so small a count, the first value
         almost replaces the initial mean and variance.

@@ -92,7 +92,7 @@ def _line(name: str, parts: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _changed(fields: Mapping[str, Field], it: Any, start: Any) -> list[str]:
-    """Return the texts of those fields of `it` whose values differ from those of `start`."""
+    """Return the texts of the fields of `it` that have other values in `start`."""
     both = {name: (value_in(it, f.name), value_in(start, f.name)) for name, f in fields.items()}
     return [
         values.shown(name, fields[name], value)

@@ -36,7 +36,7 @@ class Found(NamedTuple):
         return self.proven | self.unsolvable
 
     def updated(self, rows: np.ndarray, other: "Found") -> "Found":
-        """Return these results; in the levels that the mask `rows` selects, take those of `other`.
+        """Return these results, replaced by `other` in the levels that the mask `rows` selects.
 
         `other` has the results of a later search. Each selected level keeps the larger of its two
         lower bounds.

@@ -59,7 +59,7 @@ def _random(
 
     A pattern is a cell of the rule, and `where` has at most one cell of the level for each pattern.
     Returns (clear, set, drawn). `clear` and `set` are masks of the planes that each pattern clears
-    and sets; the planes are those of objects, then movements. `drawn` is the updated number of
+    and sets; object planes come before movement planes. `drawn` is the updated number of
     random numbers used so far.
     """
     size, layers = p.size, p.tables.layer.all

@@ -134,7 +134,7 @@ def _wide(read: Array) -> Array:
 
 
 class Program(NamedTuple):
-    """What the interpreter executes: the tables of one game's rules, and the static size."""
+    """Program of the interpreter: the tables of one game's rules, and the static size."""
 
     size: Size
     tables: Any  # tables of the game: `Tables` whose fields are `Row`s

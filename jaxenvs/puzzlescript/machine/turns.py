@@ -1,7 +1,7 @@
 """The interpreter of PuzzleScript: turns of any game, with its tables as arguments.
 
 `play` repeats a micro-step until the turn is over. A micro-step is the same program for every game
-and every phase of a turn, so a batch may contain different games. The results are those of
+and every phase of a turn, so a batch may contain different games. The results are as in
 PuzzleScript's engine (increpare/PuzzleScript 4db08ebe, 2026-08-15), quirks included.
 """
 
