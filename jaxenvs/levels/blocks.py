@@ -31,7 +31,7 @@ class Header:
 
     def error(self, message: str) -> LevelError:
         """Return a `LevelError` about this line; the caller raises it."""
-        return LevelError(f"`{self.name}: {_short(self.value)}`: {message}", self.line, self.column)
+        return LevelError(f"`{self.name}: {short(self.value)}`: {message}", self.line, self.column)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Block:
                 near = suggestion(header.name, allowed)
                 known = ", ".join(sorted(allowed))
                 raise LevelError(
-                    f"unknown name `{_short(header.name)}`; allowed are {known}{near}", header.line
+                    f"unknown name `{short(header.name)}`; allowed are {known}{near}", header.line
                 )
             if header.name in seen and header.name not in repeated:
                 raise LevelError(
@@ -70,7 +70,8 @@ class Block:
             seen.add(header.name)
 
 
-def _short(value: str) -> str:
+def short(value: str) -> str:
+    """Return a text for a message, cut to 60 characters."""
     return value if len(value) <= 60 else f"{value[:57]}..."
 
 
@@ -153,7 +154,7 @@ def _headers(numbered: Iterable[tuple[int, str]]) -> Iterator[Header]:
         if not line.strip():
             continue
         if not colon or not name.strip().replace("_", "").isalnum():
-            raise LevelError(f"`{_short(line)}` is not a line `name: value`", number)
+            raise LevelError(f"`{short(line)}` is not a line `name: value`", number)
         yield Header(name.strip(), value.strip(), number)
 
 

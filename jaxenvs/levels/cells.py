@@ -5,7 +5,7 @@ from collections.abc import Container, Iterable
 import numpy as np
 
 from ..core.checks import suggestion
-from .blocks import Header
+from .blocks import Header, short
 from .errors import LevelError
 
 Cell = tuple[int, int]
@@ -64,18 +64,19 @@ def check_characters(row: str, line: int, known: Container[str], meaning: str) -
             raise LevelError(f"unknown character {character!r}; {meaning}", line, column)
 
 
-def named(header: Header, text: str, names: dict[str, int]) -> int:
+def named(header: Header, text: str, names: dict[str, int], kind: str = "") -> int:
     """Return the value of a name in the dict `names`, such as the tile byte of `red key`.
 
-    Raises `LevelError` for an unknown name.
+    Raises `LevelError` for an unknown name; with `kind`, such as `block`, it lists all names.
     """
     name = " ".join(text.split())
     if name not in names:
         near = suggestion(name, names)
-        example = next(iter(names))
-        raise header.error(
-            f"{text!r} is no object that fits here; write one such as `{example}`{near}"
+        known = (
+            f"known are {', '.join(names)}" if kind else f"write one such as `{next(iter(names))}`"
         )
+        what = kind or "object that fits here"
+        raise header.error(f"{short(text)!r} is no {what}; {known}{near}")
     return names[name]
 
 
@@ -84,7 +85,7 @@ def integer(header: Header, text: str, low: int, high: int) -> int:
     digits = text.strip()
     ok = digits.removeprefix("-").isdigit() and digits.isascii() and len(digits) <= 12
     if not ok or not low <= int(digits) <= high:
-        raise header.error(f"{text!r} must be a whole number from {low} to {high}")
+        raise header.error(f"{short(text)!r} must be a whole number from {low} to {high}")
     return int(digits)
 
 

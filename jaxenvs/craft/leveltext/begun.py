@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from ...levels import cells
 from ...levels.blocks import Block as Text
 from ..env import CraftEnv
 from ..floors import FullLevel
@@ -99,5 +100,5 @@ def level(env: CraftEnv, block: Text, grid: np.ndarray, light: np.ndarray | None
         down_ladders=jnp.asarray(np.stack([stairs[name] for name in STAIRS[:2]], axis=1)),
         up_ladders=jnp.asarray(np.stack([stairs[name] for name in STAIRS[2:]], axis=1)),
         potion_mapping=jnp.asarray(given, jnp.int32),
-        kit=jnp.int32(values.named(kit, kit.value, known, "kit") if kit else 0),
+        kit=jnp.int32(cells.named(kit, kit.value, known, "kit") if kit else 0),
     )

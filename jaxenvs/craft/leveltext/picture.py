@@ -52,7 +52,7 @@ def _code(rules: Rules, header: Header, text: str) -> int:
     """Return the byte of a cell from words: a block, and in the full game also `item` and `lit`."""
     word, *marks = text.split()
     known = {block.name.lower(): int(block) for block in rules.blocks}
-    code = values.named(header, word, known, "block")
+    code = cells.named(header, word, known, "block")
     allowed = MARKS if rules.is_full else {}
     for mark in marks:
         if mark not in allowed or code & allowed[mark]:
@@ -147,7 +147,7 @@ def _lit(header: Header, text: str, size: int) -> list[int]:
         digits, star, count = word.partition("*")
         if len(digits) != 2 or not set(digits) <= HEXADECIMAL:
             raise header.error(f"{word[:9]!r} is no light; write two digits 0 to f, such as ff*48")
-        times = values.whole(header, "the number of cells", count, 1, size) if star else 1
+        times = cells.integer(header, count, 1, size) if star else 1
         found += [int(digits, 16)] * times
         if len(found) > size:
             break

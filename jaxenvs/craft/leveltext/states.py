@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ...levels import cells
 from ...levels.blocks import Block as Text
 from ..env import CraftEnv
 from ..full_rows import SIZE
@@ -233,7 +234,7 @@ def _typed(line: values.Line, rows: Sequence[Any]) -> tuple[Any, values.Line]:
         raise header.error(f"write one `type`, such as `type {known[0]}`")
     indices = {name: index for index, name in enumerate(known)}
     name = named[0].removeprefix("type").strip()
-    row = rows[values.named(header, name, indices, header.name)]
+    row = rows[cells.named(header, name, indices, header.name)]
     return row, (header, [part for part in parts if part != named[0]])
 
 
@@ -275,7 +276,7 @@ def _earned(rules: Rules, block: Text, start: Any) -> tuple[Any, ...]:
     known = {achievement.name.lower(): int(achievement) for achievement in rules.achievements}
     if header:
         for name in values.listed(header):
-            word, bit = divmod(values.named(header, name, known, "achievement"), EARNED_BITS)
+            word, bit = divmod(cells.named(header, name, known, "achievement"), EARNED_BITS)
             if masks[word] >> bit & 1:
                 raise header.error(f"{name} is given twice; remove one")
             masks[word] |= 1 << bit

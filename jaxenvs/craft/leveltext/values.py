@@ -8,13 +8,12 @@ import numpy as np
 
 from ...core.checks import suggestion
 from ...levels import cells
-from ...levels.blocks import Header
+from ...levels.blocks import Header, short
 from ..packing import Field
 from ..tables import Action, Rules
 
 FACING = {name: int(Action[name.upper()]) for name in ("left", "right", "up", "down")}
 NO_FLOOR = "begin the line with the floor, such as `floor 3,`"
-LONGEST = 40  # largest number of characters of a value
 NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")  # number with a fraction
 
 # A line of a text, and its parts that are not parsed yet.
@@ -37,7 +36,7 @@ def by_floor(rules: Rules, headers: Iterable[Header]) -> dict[int | None, list[L
         number, parts = None, listed(header)
         word, _, text = parts[0].partition(" ") if parts else ("", "", "")
         if word == "floor" and rules.is_full:
-            number, parts = whole(header, "floor", text, 0, rules.last_floor), parts[1:]
+            number, parts = cells.integer(header, text, 0, rules.last_floor), parts[1:]
         found.setdefault(number, []).append((header, parts))
     return found
 
@@ -60,7 +59,7 @@ def pairs(line: Line, fields: Mapping[str, Field]) -> dict[str, Any]:
         name, _, text = part.rpartition(" ")
         if name not in fields:
             near, known = suggestion(name, fields), ", ".join(fields)
-            raise header.error(f"unknown value {_short(name or text)}; known are {known}{near}")
+            raise header.error(f"unknown value {short(name or text)!r}; known are {known}{near}")
         if name in found:
             raise header.error(f"{name} is given twice; remove one")
         found[name] = _parsed(header, fields[name], text)
@@ -78,38 +77,19 @@ def _parsed(header: Header, field: Field, text: str) -> Any:
     """Parse the value of a field from a text; raise `LevelError` if the field cannot store it."""
     if field.flag:
         if text not in ("yes", "no"):
-            raise header.error(f"{field.name} is {_short(text)}; write yes or no")
+            raise header.error(f"{field.name} is {short(text)!r}; write yes or no")
         return np.bool_(text == "yes")
     if field.real:
-        is_number = len(text) <= LONGEST and NUMBER.fullmatch(text)
+        is_number = NUMBER.fullmatch(text)
         with np.errstate(over="ignore"):  # a number that is too large becomes infinite
             value = np.float32(text if is_number else "nan")
         if not np.isfinite(value):
-            raise header.error(f"{field.name} is {_short(text)}; write a number, such as 7 or 2.5")
+            raise header.error(f"{field.name} is {short(text)!r}; write a number, such as 7 or 2.5")
         return value
     if field.name == "facing":
-        return np.int32(named(header, text, FACING, "direction"))
+        return np.int32(cells.named(header, text, FACING, "direction"))
     most = field.low + (1 << field.bits) - 1
-    return np.int32(whole(header, field.name, text, field.low, most))
-
-
-def whole(header: Header, name: str, text: str, low: int, high: int) -> int:
-    """Parse a whole number from `low` to `high`; raise `LevelError` for another text."""
-    if len(text) > LONGEST:
-        raise header.error(f"{name} is {_short(text)}; write a number from {low} to {high}")
-    return cells.integer(header, text, low, high)
-
-
-def _short(text: str) -> str:
-    return repr(text if len(text) <= LONGEST else f"{text[:LONGEST]}...")
-
-
-def named(header: Header, text: str, known: Mapping[str, int], kind: str) -> int:
-    """Return `known[text]`; raise `LevelError` if `text` is no `kind`, such as a block."""
-    if text not in known:
-        near = suggestion(text, known)
-        raise header.error(f"{_short(text)} is no {kind}; known are {', '.join(known)}{near}")
-    return known[text]
+    return np.int32(cells.integer(header, text, field.low, most))
 
 
 def shown(name: str, field: Field, value: Any) -> str:
