@@ -1,11 +1,11 @@
-"""Table of the curricula over mazes that `benchmarks/curricula.py` compares on a CPU."""
+"""Tables of `benchmarks/curricula.py`: the curricula over mazes, and the scores of levels."""
 
 import re
 import statistics
 from typing import Any
 
-from .registry import RUNS, of_rows
-from .text import Column, fixed, of, short, whole
+from .registry import RESULTS, RUNS, of_rows, table
+from .text import Column, Table, fixed, of, short, tabulated, whole
 
 # Algorithm -> flag that the table shows even if the command omits it, because it is the default.
 USUAL = {"plr": "--score maxmc"}
@@ -46,3 +46,35 @@ of_rows(
         "steps/s, all seeds": of("steps_per_second", short),
     },
 )
+
+
+@table("level-scores", f"{RESULTS}/level_scores.json")
+def level_scores(given: dict[str, Any]) -> Table:
+    """Build the table of the scores of levels: a row per score and number of training steps."""
+    rows = sorted(given["rows"], key=lambda row: row["steps"])
+    groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for row in rows:
+        for kind, found in row["scores"].items():
+            groups.setdefault((kind, row["steps"]), []).append(found)
+    scores = list(rows[0]["scores"]) if rows else []
+    ordered = sorted(groups, key=lambda group: (scores.index(group[0]), group[1]))
+
+    def mean(name: str, digits: int = 2) -> Column:
+        def text(group: tuple[str, int]) -> str:
+            known = [found[name] for found in groups[group] if found[name] is not None]
+            if not known:
+                return "all scores equal"
+            low, high = fixed(digits)(min(known)), fixed(digits)(max(known))
+            return f"{fixed(digits)(statistics.fmean(known))} ({low} to {high})"
+
+        return text
+
+    columns: dict[str, Column] = {
+        "score": lambda group: f"`{group[0]}`" if "," not in group[0] else group[0],
+        "steps": lambda group: short(group[1]),
+        "correlation with regret": mean("regret"),
+        "correlation with success": mean("success"),
+        "regret of the top 10 %": mean("regret_of_top", 3),
+        "of these unsolvable": mean("unsolvable_of_top", 3),
+    }
+    return tabulated(ordered, columns)
