@@ -277,6 +277,10 @@ def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
     wants_integers = isinstance(space, Box) and np.issubdtype(space.dtype, np.integer)
     if wants_integers and not np.issubdtype(arrays[0].dtype, np.integer):
         raise TypeError(f"{where} must be an integer of {space}, got {_describe(action)}")
+    if isinstance(space, Box) and np.issubdtype(space.dtype, np.floating):
+        # `Box.clip` compares numbers of one kind: as an integer, a bound of 0.5 would become 0.
+        is_float = np.issubdtype(arrays[0].dtype, np.floating)
+        return action if is_float else arrays[0].astype(space.dtype)
     return action
 
 

@@ -238,6 +238,14 @@ def test_the_heuristic_of_a_run_guides_a_search(finished):
     assert compared["solved"] == compared["proven"] == 1.0 and compared["ratio"] >= 1.0
 
 
+@pytest.mark.parametrize(("pegs", "searches"), [(3, False), (4, True)])
+def test_the_optimum_of_hanoi_is_a_closed_form_for_three_pegs_only(pegs, searches):
+    puzzle = jaxenvs.make("Puzzle-Hanoi-5-v0", disks=3, pegs=pegs)
+    levels = jax.vmap(puzzle.sample_level)(jax.random.split(jax.random.key(0), 4))
+    cost, known, found = heuristic._optimum(puzzle, levels, 4, 4096)
+    assert known.all() and (cost >= 0).all() and bool(found) == searches
+
+
 @pytest.mark.slow
 def test_action_costs_guide_q_search(finished, tmp_path, capsys):
     out = tmp_path / "q"

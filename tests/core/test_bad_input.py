@@ -109,6 +109,21 @@ def test_an_action_too_large_for_its_dtype_is_out_of_range_too(env, state):
     assert env.step(KEY, state, jnp.uint32(2**32 - 1)).info["invalid_action"]
 
 
+@pytest.mark.parametrize("action", [1, -2, 7, True])
+def test_an_integer_for_a_continuous_action_is_the_same_number(action):
+    """An integer within bounds of floats is legal, and bounds are not rounded to integers."""
+    pendulum = jaxenvs.make("Classic-Pendulum-v0")
+    state = pendulum.reset(KEY).state
+    whole, real = (pendulum.step(KEY, state, jnp.array([a])) for a in (action, float(action)))
+    assert whole.reward == real.reward
+    assert whole.info["invalid_action"] == real.info["invalid_action"] == (action == 7)
+    for low, high in ((-0.5, 0.5), (-np.inf, np.inf)):
+        space = spaces.Box(low, high, (1,), np.float32)
+        clipped, is_invalid = checks.action_in(space, np.array([action]), "step")
+        assert clipped.dtype == jnp.float32 and clipped[0] == np.clip(float(action), low, high)
+        assert is_invalid == (low == -0.5)
+
+
 def test_each_row_of_a_batch_has_its_own_invalid_action(env):
     venv = jaxenvs.make_vec(env, 3)
     actions = jnp.array([0, 7, -1], jnp.int32)
