@@ -5,11 +5,13 @@ compares the costs of the plans with the optimal costs. Run it with
 
 python -m jaxenvs.baselines.evaluation.heuristic RUN --boards 1000
 
-The lengths of shortest solutions are known in closed form (Lights Out), or A* with the puzzle's
-built-in heuristic proves them, if that search finishes: 2x2x2 cube, 8-puzzle, Pyraminx, Skewb. If
-the run's network has an output per action, the search is Q* by default, otherwise A*. With a run of
-`world`, the search simulates moves in the model of the puzzle that the run learned. A board then
-counts as solved if the plan solves it in the puzzle itself. Writes heuristic.json into the run.
+For Lights Out, optimal costs are computed in closed form. For other puzzles, such as the 2x2x2
+cube, 8-puzzle, Pyraminx and Skewb, A* with the puzzle's built-in heuristic computes them; the cost
+of a board is unknown if A* does not finish within the node budget. If the run's network has an
+output per action, the search with the learned heuristic is Q* by default, otherwise A*. With a run
+of `world`, this search simulates moves in the model of the puzzle that the run learned. A board
+then counts as solved if the plan solves it in the puzzle itself. The program writes heuristic.json
+into the run's directory.
 """
 
 import functools
