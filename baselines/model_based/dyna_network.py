@@ -274,7 +274,8 @@ class Layer(nn.Module):
         """Return the tokens after this layer, and the keys and values of the cached and new steps.
 
         `cached` holds the keys and values of earlier steps, or is None. `seen` is the attention
-        mask (new steps, cached and new steps), True where the new step attends to the other step.
+        mask, with a row per new step and a column per cached or new step. It is True where the step
+        of the row attends to the step of the column.
         """
         dense = functools.partial(nn.Dense, dtype=self.dtype)
         query, pairs = jnp.split(
