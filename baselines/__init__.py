@@ -33,7 +33,7 @@ NEEDED = (
     "typing_extensions",
     "tyro",
 )
-GYM = "gym:"  # prefix of the ids of Gymnasium environments, which Ray actors step
+GYM = "gym:"  # prefix of a Gymnasium environment's id; only Ray learners train in these
 
 require(NEEDED, "train")
 old_names.install()

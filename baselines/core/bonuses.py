@@ -58,8 +58,8 @@ class Bonus:
     space: spaces.Space  # space of the networks' input
     # function that converts an observation to the networks' input
     read: Callable[[Any], Any] = identity
-    embed: int = 8  # embedding size of each cell of a map; 0: cells are one-hot vectors
-    conv: tuple[int, ...] = ()  # kernel size and features of each convolution, see `Encoder`
+    embed: int = 8  # embedding size of each cell of an observed map; 0: cells are one-hot vectors
+    conv: tuple[int, ...] = ()  # kernel size and features of each convolution, such as (7, 32)
     weight: float = 0.1  # coefficient with which the bonus is added to the reward
     # discount factor of the sum of bonuses; each bonus is divided by this sum's standard deviation
     gamma: float = 0.99

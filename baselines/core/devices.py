@@ -37,7 +37,8 @@ class Devices:
     def chosen(cls, text: str) -> "Devices":
         """Return the devices that the value `text` of `--devices` selects: a number, or `all`.
 
-        Raises `ValueError` if fewer devices exist.
+        Raises `ValueError` if `text` is neither, or if fewer devices exist. A run of several
+        processes must use all devices; `ValueError` is raised if `text` selects fewer.
         """
         there = jax.device_count()
         if text == "all":

@@ -176,9 +176,9 @@ class EvaluatedPolicy(NamedTuple):
     def player(self, agents: Agents, count: int) -> Callable[[PyTree[Array]], Episodes]:
         """Return a compiled function from the stacked weights of all agents to their `Episodes`.
 
-        The function plays `count` episodes per agent, on the same levels in every call. It needs no
-        swept settings: only the search of a planner reads settings, and planners do not support
-        sweeps.
+        The function plays `count` episodes per agent, on the same levels in every call. In a sweep,
+        agents have different settings, but the function needs only their weights: actions depend on
+        settings only in a planner's search, and planners do not support sweeps.
         """
         keys = agents.keys
 

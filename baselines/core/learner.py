@@ -132,11 +132,12 @@ class Algorithm(NamedTuple):
     module: str
     # settings on which the shape of the network's weights depends; (): the learner has no policy
     shape: tuple[str, ...] = ("hidden", "embed")
-    command: str = ""  # module whose function `command` trains the learner; "": the usual loop
+    command: str = ""  # module whose function `command` trains the learner; "": run/loop.py
     outside: bool = False  # whether the learner accepts Gymnasium environments
     actions: tuple[type[Space], ...] = (Discrete,)  # supported classes of action spaces
     # Function that returns whether an environment meets the learner's requirements besides
-    # `actions`. An error message suggests another learner only if this function returns True.
+    # `actions`. If the user's learner cannot train in an environment, the error message suggests
+    # those learners for which this function returns True.
     fits: Callable[[Any], bool] = lambda env: True
     # model in which the learner's tree search plans: `planning.TRUE` or `LEARNED`; "": no search
     searches: str = ""
@@ -194,10 +195,10 @@ class Learner(Generic[S, N]):
         return after._replace(params=None), metrics
 
     def _swept(self, runner: Any) -> "Learner[S, N]":
-        """Return the learner with its swept settings replaced by the runner's values.
+        """Return the learner with this agent's values of the settings that `--sweep` varies.
 
-        In the compiled program these values are traced arrays, so one program trains with all of
-        them.
+        The values are in the runner's field `swept`. In the compiled program they are traced
+        arrays, so one program trains with all values.
         """
         settings: Any = self.settings
         if swept := getattr(runner, "swept", ()):

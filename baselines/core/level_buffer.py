@@ -109,7 +109,11 @@ def best_returns(
 def probabilities(
     buffer: LevelBuffer, now: Int32[Array, ""], temperature: Any, staleness: Any
 ) -> Float32[Array, " slots"]:
-    """Return the probability with which each slot is replayed in update `now`; 0 if it is empty."""
+    """Return the probability with which each slot is replayed in update `now`; 0 for empty slots.
+
+    With probability `staleness`, a level is drawn in proportion to the number of updates since its
+    last play. Otherwise it is drawn by the rank of its score, see `_ranked`.
+    """
     by_score = _ranked(buffer, temperature)
     age = jnp.where(buffer.filled, now - buffer.time, 0).astype(jnp.float32)
     ages = age.sum()

@@ -57,6 +57,7 @@ def score(
 ) -> Float32[Array, " envs"]:
     """Return the score of each environment's level.
 
+    `advantage` is the GAE of each step, and `found` has the results of each environment's episodes.
     `best` is the largest return so far on the level. `optimal_return` is needed for `regret` only.
     """
     if kind == "learnability":

@@ -21,10 +21,11 @@ Loss = tuple[Array, dict[str, Any]]  # the loss, and a dict of its components, f
 def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.GradientTransformation:
     """Return the optimiser that `settings` choose, with gradient clipping by global norm before it.
 
-    The optimiser takes one step for every `every` gradient steps of the learner; its learning-rate
-    schedule needs this number to compute the progress of the run. `stacked` says that the weights
-    of several networks are stacked along a first axis; Muon then finds matrices in arrays with
-    three axes. Weight decay applies only to the weights that `decaying` selects.
+    `every` is the number of the learner's gradient steps per step of this optimiser. It is above 1,
+    for example, if SAC trains the actor less often than the critics. The learning-rate schedule
+    needs it to compute the progress of the run. With `stacked`, the weights of several networks are
+    stacked along a first axis, so Muon treats arrays with three axes as stacks of matrices. Weight
+    decay applies only to the weights that `decaying` selects.
     """
     rate, decay = learning_rate(settings, every), settings.weight_decay
     momentum = getattr(settings, "momentum", 0.9)
@@ -76,7 +77,7 @@ def _matrices(weights: PyTree[Array]) -> PyTree[Any]:
 def learning_rate(settings: Any, every: int = 1) -> Callable[[Any], Array]:
     """Return the learning-rate schedule, a function of the optimiser's step count.
 
-    The optimiser takes one step for every `every` gradient steps of the learner. If the setting
+    `every` is the number of the learner's gradient steps per step of the optimiser. If the setting
     `anneal` is on, the rate falls linearly with the progress of the run.
     """
 
@@ -137,7 +138,8 @@ def descend(
     """Take a gradient step on each minibatch; return the runner and the mean losses.
 
     `orders` has the indices of each minibatch's items. `loss` is a loss function, see `gradients`.
-    Its arguments after the minibatch are the minibatch's entries of the arrays in `scales`.
+    `scales` are arrays with one entry per minibatch; `loss` gets the entries of its minibatch as
+    last arguments.
     """
     settings, (weights, fixed) = learner.settings, split_weights(runner.weights)
     chain = optimiser(settings)
@@ -221,10 +223,10 @@ def take(leaf: Array, order: Int32[Array, "*items"]) -> Array:
 def _map_like(like: Any, change: Callable[[Any], Any], old: PyTree, tree: PyTree) -> PyTree:
     """Apply `change` to those subtrees of an optimiser state that have one value per weight.
 
-    Examples are Adam's moments; all other leaves are returned unchanged. In the state `tree`, such
-    a subtree may have been concatenated into one vector. The subtrees are therefore searched in
-    `old`, the state before any concatenation, where they have the tree structure `like` of the
-    weights.
+    Examples are Adam's moments; all other leaves are returned unchanged. In the state `tree`, each
+    of these subtrees may have been concatenated into one vector. They are therefore located in
+    `old`, the state before concatenation, where each has the same tree structure as the weights,
+    `like`.
     """
 
     def is_like(part: Any) -> bool:

@@ -27,8 +27,8 @@ def describe_network(
     Entries of the dict: `actions` is "sampled" or "greedy". `epsilon` is the probability of a
     random action, and present only if a Q-network's actions are sampled. `search` is whether a
     search chooses actions; `simulations` is the number of simulations per action (0 without a
-    search), and `model` names the model that the search steps. `episode` is present if an episode
-    is a trial of several episodes.
+    search), and `model` names the model that the search steps. `episode` is present only if
+    an evaluated episode is a trial: several episodes, or a number of steps, under one task (RL²).
     """
     found: dict[str, Any] = {"actions": "greedy" if greedy else "sampled"}
     if epsilon and not greedy and search is None:

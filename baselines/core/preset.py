@@ -24,7 +24,7 @@ class Preset(NamedTuple):
     settings: Mapping[str, Any]  # fields of the learner's Settings that differ from their defaults
     name: str | None = None  # value of `--preset` that selects this preset; None: always applied
     algorithm: str = "ppo"  # key of `registry.ALGORITHMS`
-    mission: bool = False  # whether the id's default observation must include a mission
+    mission: bool = False  # whether the id's default observation must include a mission text
 
 
 def rows(

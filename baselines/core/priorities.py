@@ -5,8 +5,9 @@ block of its slots, and a slot in the block. Sampling therefore reads far fewer 
 there are slots. Each stage uses a separate random number and adds up few priorities, so float32 is
 exact enough for millions of slots.
 
-Slots that must not be sampled have priority 0: slots that hold no step, slots whose window is
-incomplete, and slots that are about to be overwritten.
+A sample is a window: a sequence of successive slots that begins in the sampled slot. Slots that
+must not be sampled have priority 0: slots that hold no step, slots whose window is not yet written
+to its end, and slots that are about to be overwritten.
 
 Sampling on several devices is equivalent to sampling on one. Each device knows the sum of
 priorities of every environment, so all devices draw the same environments. A device then draws
@@ -72,7 +73,7 @@ def add_complete(
 
     Replay samples windows (sequences of successive slots) by the priority of their first slot. With
     `spacing` 1, a window can begin in every slot that holds a step, else in every `spacing`-th
-    slot. Its last slot is `reach` slots after the first.
+    slot. The last slot of a window is `reach` slots after the first.
 
     A new window is complete when its last slot is written. The priority of its first slot then
     becomes the largest priority so far. Slots at which no complete window begins get priority 0.

@@ -180,8 +180,8 @@ def slots_from(
     The bits are converted to slots by the arithmetic of `jax.random.randint`.
     """
     slots = buffer.reward.shape[1]
-    # number, from the start of the run, of the newest slot: it holds an observation, but no action
-    # yet
+    # number of the newest slot, counted from the start of the run; this slot holds an observation,
+    # but no action yet
     newest = buffer.written[draws.env]
     oldest = jnp.maximum(newest - (slots - 1), 0)
     count = jnp.maximum(newest - steps + 1 - oldest, 1).astype(jnp.uint32)

@@ -2,9 +2,10 @@
 
 As in Gymnasium's NormalizeReward and PureJaxRL, rewards are neither centred nor clipped. There are
 two deliberate differences. First, the standard deviation is updated with the whole rollout before
-its rewards are divided, so all rewards of a rollout have the same scale. Second, an episode's last
-step still counts in the discounted return, which restarts after this step; Gymnasium and PureJaxRL
-drop the earlier rewards at the last step already. Logged returns stay in the environment's units.
+its rewards are divided, so all rewards of a rollout have the same scale. Second, the discounted
+return at an episode's last step still includes the episode's earlier rewards, and restarts after
+this step. In Gymnasium and PureJaxRL, the return restarts one step earlier, and at the last step it
+has only this step's reward. Logged returns stay in the environment's units.
 """
 
 from typing import Any

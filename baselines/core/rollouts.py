@@ -27,8 +27,9 @@ from .recurrence import reset_memory
 class Runner(NamedTuple):
     """Training state between updates.
 
-    Checkpoints store the runner unchanged, so a resumed run is bit-identical. Fields that a learner
-    does not use are (). `params` is set only while the compiled program runs, and is never saved.
+    Checkpoints store the runner unchanged, so a resumed run is bit-identical to an uninterrupted
+    run. Fields that a learner does not use are (). `params` is set only while the compiled program
+    runs, and is never saved.
     """
 
     weights: PyTree[Array]
@@ -44,7 +45,7 @@ class Runner(NamedTuple):
     # state of the exploration bonus in each environment's episode, see `Bonus.begin`
     bonus_memory: PyTree[Array] = ()
     # float32 (*seeds, envs), discounted returns so far; reward scaling divides rewards by the
-    # running standard deviation of such returns
+    # running standard deviation of these returns
     gain_returns: PyTree[Array] = ()
     # values of the settings that `--sweep` varies, by name; they override the learner's settings
     swept: PyTree[Array] = ()

@@ -2,8 +2,8 @@
 
 Progress is 0 at the start and 1 at the last update, and never falls. If a run is resumed with other
 `total_steps`, progress continues from its present value and grows linearly to 1 at the new end. If
-the run had finished, progress stays 1, and every schedule keeps its last value; only the learning
-rate may restart.
+the run had already reached its end, progress stays 1, and every schedule keeps its last value; only
+the learning rate may restart.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ class Stage(NamedTuple):
 class Scheduled:
     """Base class of learners' settings: records how a run's planned end changed, for schedules.
 
-    These settings have no command-line flags.
+    The fields of this class have no command-line flags.
     """
 
     # A pair (updates made, updates planned) for each time that the run was resumed with other

@@ -94,7 +94,7 @@ class Checked(Scheduled):
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
         """Return the number of updates after which an optimiser has taken `gradient_steps` steps.
 
-        The optimiser takes one step for every `every` gradient steps of the learner. The number
+        `every` is the number of the learner's gradient steps per step of the optimiser. The result
         includes the updates of the warm-up, which take no gradient steps.
         """
         return self.cold_updates + gradient_steps * every // self.gradient_steps

@@ -1,6 +1,7 @@
 """Command `jaxenvs eval`: evaluate a trained run again.
 
-With `--in` it also evaluates in the original package whose rules jaxenvs reimplements.
+With `--in PACKAGE`, the policy also plays in the original package, such as MiniGrid, whose rules
+jaxenvs reimplements.
 """
 
 import functools
@@ -110,7 +111,7 @@ def _run(argv: list[str]) -> int:
             print(f"wrote {args.json}")
     except OSError as error:
         raise unwritable(error) from error
-    except ValueError as error:  # the run is invalid, or --in lacks the environment
+    except ValueError as error:  # the run is invalid, or the package of --in lacks the environment
         raise UsageError(str(error)) from error
     return 0
 

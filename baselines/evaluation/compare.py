@@ -2,7 +2,7 @@
 
 The command prints scores with bootstrap intervals, which core/statistics.py computes. A method is a
 name under which runs are pooled, by default the name of their algorithm. A task is an environment
-with its keywords.
+with given values of its fields and params.
 """
 
 import functools

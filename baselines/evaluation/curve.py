@@ -34,9 +34,10 @@ def points(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the points of learning curves: steps (records,) and mean returns (records, seeds).
 
-    Each mean is over the episodes of the latest updates: as few updates as together have at least
-    `latest` episodes. Points before that many episodes are NaN. By default, `latest` is 1 / `SHARE`
-    of the episodes of the run (the median over its seeds), at least 1 and at most `EPISODES`.
+    Each mean is over the episodes of the latest updates. The number of updates is the smallest for
+    which there are at least `latest` episodes. Until a seed has finished `latest` episodes, its
+    points are NaN. By default, `latest` is 1 / `SHARE` of the episodes of the run (the median over
+    its seeds), at least 1 and at most `EPISODES`.
     """
     steps = np.array([r["steps"] for r in records])
     episodes = np.array([r["episodes"] for r in records])

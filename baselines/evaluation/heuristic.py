@@ -5,11 +5,15 @@ compares the costs of the plans with the optimal costs. Run it with
 
 python -m jaxenvs.baselines.evaluation.heuristic RUN --boards 1000
 
-The lengths of shortest solutions are known in closed form (Lights Out), or A* with the puzzle's
-built-in heuristic proves them, if that search finishes: 2x2x2 cube, 8-puzzle, Pyraminx, Skewb. If
-the run's network has an output per action, the search is Q* by default, otherwise A*. With a run of
-`world`, the search simulates moves in the model of the puzzle that the run learned. A board then
-counts as solved if the plan solves it in the puzzle itself. Writes heuristic.json into the run.
+For Lights Out, mazes and Hanoi (three pegs), optimal costs are computed without a search. For other
+puzzles, such as the 2x2x2 cube, 8-puzzle, Pyraminx and Skewb, A* with the puzzle's built-in
+heuristic computes them. If A* does not finish within the node budget, a board's optimal cost is
+unknown.
+
+If the run's network has an output per action, the search with the learned heuristic is Q* by
+default, otherwise A*. With a run of `world`, this search simulates moves in the model of the puzzle
+that the run learned. A board then counts as solved if the plan solves it in the puzzle itself. The
+program writes heuristic.json into the run's directory.
 """
 
 import functools
@@ -98,8 +102,9 @@ def _optimum(
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     """Return the optimal cost of each board, whether it is known, and the result of an A* search.
 
-    If `Puzzle.oracle` computes optimal costs in closed form, there is no search, and the result is
-    {}. Otherwise A* computes the costs, and the result is the dict that `_all` returns.
+    If the puzzle's class overrides `Puzzle.oracle`, this method computes optimal costs without a
+    search, and the result is {}. Otherwise A* computes the costs, and the result is the dict that
+    `_all` returns.
     """
     try:
         least = jax.jit(jax.vmap(puzzle.oracle))(levels.instance, levels.board)

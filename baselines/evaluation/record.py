@@ -44,8 +44,8 @@ RECORDED = ("fields", "params", "episodes", "policy", "seeds")
 def command(config: Config) -> str:
     """Return the shortest command that repeats a run: a preset, and flags for other settings.
 
-    A setting that is newer than the run is assumed to have its current default. If the preset sets
-    another value, the command has a flag with the default.
+    A setting that jaxenvs got after the run was made is assumed to have its current default. If the
+    preset sets another value, the command has a flag with the default.
     """
     known = names(config.id, config.algorithm)
     return min((_command(config, name) for name in known), key=len)
@@ -153,8 +153,9 @@ def _others(run: Run) -> dict[str, Any]:
 def merged(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Merge the records of evaluated runs that differ only in their seeds.
 
-    Runs are merged if they have the same versions, steps, evaluation and, apart from the seed,
-    command. If two of these runs have a seed in common, none of them are merged.
+    Runs are merged if they have the same versions, number of steps and, apart from the seed,
+    command, and were evaluated with the same policy description and number of episodes. If two of
+    these runs have a seed in common, none of them are merged.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for record in records:
@@ -273,9 +274,10 @@ def curve(record: dict[str, Any]) -> Curve:
 
 
 def _title(record: dict[str, Any]) -> str:
-    """Return the title of a record's panel: id, learner, preset, and `game` or number of games.
+    """Return the title of a record's panel: id, learner, preset and, for PuzzleScript, the games.
 
-    If the record has a field `run` with the run's name, the title is the id and this name instead.
+    One game is given by its name, several by their number. If the record has a field `run` with the
+    run's name, the title is the id and this name instead.
     """
     if "run" in record:
         return f"{record['id']} {record['run']}".replace("`", "")

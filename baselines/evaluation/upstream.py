@@ -1,4 +1,4 @@
-"""Evaluate a policy in the package whose rules its environment reimplements, such as MiniGrid.
+"""Evaluate a policy in the original package, such as MiniGrid, whose rules jaxenvs reimplements.
 
 The package generates the levels and random outcomes. Its observations or states are converted to
 observations of the jaxenvs environment, which the policy reads. If the package and jaxenvs have the
@@ -39,8 +39,8 @@ class NotThereError(ValueError):
 def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = False) -> Episodes:
     """Play `count` episodes of the policy's environment in a package, a key of `PACKAGES`.
 
-    Raises `NotThereError` if the package lacks the environment, and `MissingExtraError` if the
-    package is not installed.
+    Raises `NotThereError` if the package lacks the environment with its settings, or an input that
+    the policy needs, and `MissingExtraError` if the package is not installed.
     """
     env, spec = policy.env, registry.spec(policy.env_id)
     if isinstance(env, PreviousStep):

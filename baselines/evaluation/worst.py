@@ -1,8 +1,9 @@
 """Success on solvable levels: mean over all levels, and over the policy's worst levels.
 
-The mean over the worst levels is the conditional value at risk of sampling for learnability
-(Rutherford et al., 2024). A first set of episodes chooses the worst levels, and a second set
-evaluates them, so that bad luck in the first set does not count.
+The mean over the worst levels is the conditional value at risk (CVaR) of the success rate, with
+which Rutherford et al. (2024, sampling for learnability) measure robustness. A first set of
+episodes chooses the worst levels, and a second set evaluates them, so that bad luck in the first
+set does not count.
 """
 
 import functools

@@ -5,9 +5,9 @@ distillation (rnd.py). A step's bonus is the increase in novelty from its observ
 one. The bonus is paid only if the next observation is new in the episode. Otherwise the agent could
 collect bonuses by circling around a novel place.
 
-Observations are identified by a hash. Deliberate differences from the paper: as in rnd.py; and if
-two observations of an episode fall into the same slot of the hash table, the older one is
-overwritten and counts as new when it occurs again.
+Observations are identified by a hash. The deliberate differences from the paper are the ones
+in rnd.py, and another: if two observations of an episode fall into the same slot of the hash table,
+the older one is overwritten and counts as new when it occurs again.
 """
 
 import dataclasses

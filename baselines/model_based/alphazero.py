@@ -44,7 +44,7 @@ class Settings(Learning):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    total_steps: int = 500_000  # environment steps of each seed, rounded up to whole updates
+    total_steps: int = 500_000  # steps of each seed, rounded up to whole chunks of updates
     rollout_steps: int = 32  # steps of each environment between updates
     value_weight: NonNegative = 1.0  # coefficient of the value loss
     simulations: Count = 16  # simulations per search

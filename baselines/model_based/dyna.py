@@ -14,7 +14,7 @@ often get an unlikely value. Imagined rewards are the predicted means, and illeg
 masked by the model's prediction. Imagined episodes are never truncated, because the model does not
 know the time limit. If an episode has not terminated at the end of a rollout, its return is
 bootstrapped. After an imagined termination, the next episode begins at the real step where the
-terminated one began, with an empty recurrent state.
+terminated one began, but the recurrent states of policy and model are empty.
 
 Deliberate differences from the paper:
 
@@ -222,7 +222,7 @@ def store(
 
 
 def wider(settings: Settings, paid: Any) -> dict[str, float]:
-    """Return values of `atoms` and `spacing` for which the atoms cover the rewards in `paid`.
+    """Return values of `atoms` and `spacing` for which the two-hot atoms cover the rewards.
 
     `paid.reward` is the range of rewards expected for better policies, estimated from the replay
     buffer. `paid.least` is the smallest absolute value of a nonzero reward.

@@ -1,11 +1,11 @@
 """Transformer that predicts a step of an environment with map observations.
 
-An observation is encoded as one token per map cell, and a last token for all other values, such as
-item counts, which the code calls `rest` or numbers. The output at a cell's token predicts the
-categories of this cell in the next observation, and the output at the last token predicts the other
-values. A token attends to all tokens of the current step and of earlier steps in the episode. This
-block-causal attention (block teacher forcing; Dedieu et al., 2025) makes an imagined step a single
-forward pass.
+An observation is encoded as one token per map cell, and a last token for all values outside the
+map, such as item counts. The code calls these values `rest` or numbers. The output at a cell's
+token predicts the categories of this cell in the next observation, and the output at the last token
+predicts the numbers. A token attends to all tokens of the current step and of earlier steps in the
+episode. This block-causal attention (block teacher forcing; Dedieu et al., 2025) makes an imagined
+step a single forward pass.
 
 The token of a cell also encodes the eight neighbouring cells, on which most changes depend. The
 last token also encodes a summary of the whole episode (`History`), and termination is predicted
@@ -129,9 +129,9 @@ class WorldTransformer(nn.Module):
     ) -> tuple[Prediction, Float32[Array, "steps actions"]]:
         """Return the predictions for up to `context` successive steps, and logits of legal actions.
 
-        The sigmoid of such a logit is the predicted probability that an action is legal at a step.
-        `over` is True at the last step of an episode; steps of later episodes do not attend to this
-        episode.
+        The sigmoid of an action's logit is the predicted probability that the action is legal at a
+        step. `over` is True at the last step of an episode; steps of later episodes do not attend
+        to this episode.
         """
         seen = block_causal(over)
         tokens = self.tokens(cells, rest, history, action)
@@ -151,7 +151,10 @@ class WorldTransformer(nn.Module):
         history: History,
         action: Int32[Array, ""],
     ) -> tuple[PyTree[Array], Prediction]:
-        """Return the key-value cache `memory`, extended by one step, and the step's predictions."""
+        """Return the key-value cache `memory` after one more step, and the step's predictions.
+
+        The cache has room for `context` - 1 steps. If it is full, the oldest step is dropped.
+        """
         kept = self.context - 1
         known = jnp.arange(kept, dtype=jnp.int32) >= kept - memory["length"]
         seen = jnp.concatenate([known, jnp.ones(1, jnp.bool_)])[None]
@@ -271,7 +274,8 @@ class Layer(nn.Module):
         """Return the tokens after this layer, and the keys and values of the cached and new steps.
 
         `cached` holds the keys and values of earlier steps, or is None. `seen` is the attention
-        mask (new steps, cached and new steps), True where the new step attends to the other step.
+        mask, with a row per new step and a column per cached or new step. It is True where the step
+        of the row attends to the step of the column.
         """
         dense = functools.partial(nn.Dense, dtype=self.dtype)
         query, pairs = jnp.split(
@@ -291,7 +295,8 @@ class Layer(nn.Module):
 def normal(tokens: Float[Array, "steps tokens width"]) -> Float[Array, "steps tokens width"]:
     """Normalise each token to mean 0 and variance 1, computed in float32.
 
-    Unlike layer normalisation, this has no learned scale, because a dense layer always follows.
+    Unlike `nn.LayerNorm`, the function has no learned scale and bias, because a dense layer always
+    follows.
     """
     return jax.nn.standardize(tokens.astype(jnp.float32)).astype(tokens.dtype)
 
