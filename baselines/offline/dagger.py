@@ -48,7 +48,7 @@ class Settings(Common):
     gamma: float = 0.99  # has no effect: DAgger learns no values
     memory: NonNegativeInt = 128  # size of the GRU's state; 0: a feed-forward network
     activation: Activation = "tanh"  # activation function of the network's hidden layers
-    # steps of all rollouts that the dataset holds, over all environments
+    # number of steps that the dataset holds, over all environments
     capacity: Count = 100_000
     gradient_steps: Count = 32  # gradient steps per update
     batch_size: Count = 32  # sequences of `rollout_steps` steps per gradient step
@@ -147,7 +147,7 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
 
 
 def labels(learner: Learner[Settings], state: Any) -> Int32[Array, " envs"]:
-    """Return the oracle's action in each state of a batch, or `UNKNOWN` if no action is proven."""
+    """Return the oracle's action in each state, or `UNKNOWN` where no shortest plan is proven."""
     env: Any = learner.env.env
     while isinstance(env, Wrapper):
         state, env = jax.vmap(env.inner)(state), env.env
