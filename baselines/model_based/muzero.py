@@ -78,7 +78,7 @@ class Settings(Replay):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    total_steps: int = 200_000  # environment steps of each seed, rounded up to whole updates
+    total_steps: int = 200_000  # environment steps of each seed; rounded up to chunks of updates
     num_envs: int = 32  # number of environments stepped in parallel
     rollout_steps: int = 16  # steps of each environment between updates
     max_grad_norm: float = 5.0  # gradients are clipped to this global norm

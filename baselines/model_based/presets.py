@@ -74,8 +74,8 @@ OPEN_WORLD = {
 }
 
 # Settings for CartPole. Values reach 300, and the values of the two actions differ little. The
-# network predicts this small difference accurately, so a search can use it without rescaling
-# (`rescale` is False).
+# network predicts this difference accurately enough for searches without rescaling (`rescale` is
+# False).
 BALANCE = {
     "total_steps": 100_000,
     "gamma": 0.997,

@@ -25,8 +25,8 @@ from ..core.devices import DEVICES, Devices
 STATISTICS = "batch_stats"  # Flax collection of the running statistics, which get no gradient
 MOMENTUM = 0.99  # factor by which running statistics decay in each gradient step
 WARM_UP = 100_000  # number of gradient steps before corrections begin
-# Limits of the paper's corrections. The factor r is clipped to [1 / 3, 3]. The shift d, in units of
-# the running standard deviation, is clipped to [-5, 5].
+# Limits of the corrections of Ioffe (2017). The factor r is clipped to [1 / 3, 3]. The shift d, in
+# units of the running standard deviation, is clipped to [-5, 5].
 SCALES, SHIFTS = 3.0, 5.0
 SMALLEST = 1e-3  # added to variances before the square root
 BATCH = "batch"  # name of the `vmap` axis over the items of a batch

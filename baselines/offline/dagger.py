@@ -5,9 +5,9 @@ shortest plan (`jaxenvs.levels.first_actions`). The states are added to a datase
 which the policy is trained by cross-entropy. Environment, policy and the searches of the oracle are
 one compiled program. Run DAgger with `jaxenvs train ID --algo dagger`.
 
-A label is exact: its plan is proven to be the shortest. A state has no label and no loss if the
-search exceeds its node budget, or if success is impossible from the state. At first the oracle's
-action is taken with probability `mixture`, which falls to 0.
+Every label is proven to begin a shortest plan. A state without a proven plan has no label and no
+loss, for example if the search exceeds its node budget, or if success is impossible from the state.
+At first the oracle's action is taken with probability `mixture`, which falls to 0.
 
 Deliberate differences from the paper: one policy is trained throughout, not a new one in each
 iteration; a full dataset replaces its oldest rollout; the probability of the oracle's action falls
@@ -42,7 +42,7 @@ UNKNOWN = -1  # label of a state for which the oracle has no action
 class Settings(Common):
     """Hyperparameters of DAgger."""
 
-    total_steps: Count = 100_000  # environment steps of each seed; rounded up to whole chunks
+    total_steps: Count = 100_000  # environment steps of each seed; rounded up to chunks of updates
     num_envs: Count = 32  # number of environments that step in parallel
     rollout_steps: Count = 32  # steps that each environment makes between two updates
     gamma: float = 0.99  # has no effect: DAgger learns no values

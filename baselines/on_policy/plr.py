@@ -9,8 +9,8 @@ buffer, too. The policy learns by PPO, or by recurrent PPO (default). Run it wit
 `jaxenvs train ID --algo plr`.
 
 Deliberate differences from jaxued: levels of a batch enter the buffer together; all replayed levels
-are edited; a level's learnability counts the episodes of one rollout. The steps of all updates
-count towards `total_steps`, even if an update only scores levels.
+are edited; a level's learnability is computed from one rollout. The steps of all updates count
+towards `total_steps`, even if an update only scores levels.
 """
 
 import dataclasses
@@ -47,7 +47,7 @@ class Settings(curricula.OverLevels):
     buffer: Count = 4000  # largest number of levels in the buffer
     # replays begin once this share of the buffer's size has been played as new levels
     fill: Share = 0.5
-    # temperature of replay by rank of score; if lower, the highest scores are replayed more often
+    # replay probabilities are proportional to (1 / rank of a level's score) ** (1 / temperature)
     temperature: Swept[Annotated[float, Bounds(open=True)]] = 0.3
     # share of the replay probability that depends on the time since a level was last played
     staleness: Swept[Share] = 0.3
