@@ -36,7 +36,7 @@ MOVED = {  # MOVED[old package][new package]: names of the modules that moved
         "evaluation": "curve",
     },
 }
-RENAMED = {  # old module -> new modules that have its attributes
+RENAMED = {  # old module -> modules that have its attributes (run.loop: only a member was renamed)
     "acting": ("core.rollouts",),
     "algorithms": ("registry", "core.learner"),
     "davi": ("puzzles.davi", "storage.heuristics"),
@@ -138,11 +138,11 @@ def _warn(old: str, names: tuple[str, ...], level: int = 3) -> None:
 
 
 def member(package: str, name: str) -> Any:
-    """Return a member of an old module whose name is now the name of a package.
+    """Return the object that had the name `name` in the old module `package`, and warn.
 
-    For example, `jaxenvs.baselines.networks` was a module and is now a package. The member is in a
-    new module, from which it is returned with a warning. Raises `AttributeError` if the old module
-    had no such member.
+    The `__getattr__` of `package` calls this function. For example, `jaxenvs.baselines.networks`
+    was a module and is now a package; its old members are in networks/policies.py. Raises
+    `AttributeError` if the old module had no such member.
     """
     old = package.removeprefix(f"{PACKAGE}.")
     new = MEMBERS[old].get(name, name)

@@ -65,7 +65,8 @@ from .muzero_loss import Window, bootstrap_slots, loss, loss_names, targets
 from .muzero_network import BoardNetwork, MuZeroNetwork
 from .muzero_search import plan
 
-# mctx's `maxvisit_init`: factor of Q in sigma(Q) as long as no action has been visited
+# mctx's `maxvisit_init` (c_visit in the paper). The search adds sigma(Q) to the policy logits, with
+# sigma(Q) = (MAXVISIT_INIT + largest visit count of an action) * value_scale * Q.
 MAXVISIT_INIT = 50.0
 MIN_SPAN = 1e-6  # lower bound of the range of Q values, by which rescaling divides
 
@@ -77,7 +78,7 @@ class Settings(Replay):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    total_steps: int = 200_000  # environment steps of each seed, rounded up to whole updates
+    total_steps: int = 200_000  # environment steps of each seed; rounded up to chunks of updates
     num_envs: int = 32  # number of environments stepped in parallel
     rollout_steps: int = 16  # steps of each environment between updates
     max_grad_norm: float = 5.0  # gradients are clipped to this global norm
@@ -125,12 +126,12 @@ class Settings(Replay):
 
     @property
     def window(self) -> str:
-        """Name of an item sampled from the replay buffer (several steps), in error messages."""
+        """Text that names one sample of the replay buffer (successive steps) in error messages."""
         return "a window"
 
     @property
     def reach(self) -> int:
-        """Number of successive slots that a sampled window needs after its first slot.
+        """Number of replay-buffer slots that a sampled window needs after its first slot.
 
         The model is unrolled over `unroll_steps` slots. The TD target of the last unroll step needs
         the rewards of `n_step` slots.
@@ -148,7 +149,7 @@ def network(env: Any, **given: Any) -> MuZeroNetwork:
 
 
 def init(learner: Learner[Settings, MuZeroNetwork], key: Array) -> Runner:
-    """Return Q-learning's initial runner, with an array `found` for the policies of searches.
+    """Return Q-learning's initial training state, with an array `found` of search policies.
 
     `found`, float32 (environments, slots, actions), stores for each slot of the replay buffer the
     action probabilities that the search found at this step.
@@ -330,8 +331,9 @@ def lookahead_value(
     """Return the state values of a batch of observations, after a one-step lookahead in the model.
 
     The lookahead predicts the Q value of each action. A state value is the mean of these Q values,
-    weighted by softmax(logits + sigma(Q)), the improved policy of a Gumbel search that has made no
-    simulation yet.
+    weighted by Gumbel MuZero's improved policy softmax(logits + sigma(Q)). The function sigma
+    multiplies Q by a factor, here the factor before the first simulation of a search. With the
+    setting `rescale`, sigma first rescales the Q values to [0, 1].
     """
     network, settings = learner.network, learner.settings
     of = functools.partial(network.of_batch, weights)

@@ -25,7 +25,7 @@ from .muzero_network import MuZeroLearner
 
 HALF = 0.5  # factor that scales the gradient through the dynamics function's latent input
 # Added to variances before the square root, and to frequencies of chance codes before the
-# logarithm, because both functions have no finite gradient at 0.
+# logarithm: at 0, neither function has a finite gradient.
 TINY = 1e-6
 LOSSES = ("policy_loss", "value_loss", "reward_loss", "entropy")
 CHANCE_LOSSES = ("after_loss", "chance_loss", "code_loss")
@@ -91,9 +91,9 @@ def targets(
 ) -> Targets:
     """Return the n-step value targets, reward targets and policy targets of windows.
 
-    `values` are the bootstrap values: the value of the observation in slot `bootstrap_slots` of
-    each unroll step. After a terminal step, value and reward targets are 0. After a truncated step,
-    there are no targets, and `is_known` is False.
+    `values` are the bootstrap values: for each unroll step, the value of the observation in the
+    slot that `bootstrap_slots` returns. After a terminal step, value and reward targets are 0.
+    After a truncated step, there are no targets, and `is_known` is False.
     """
     chex.assert_equal_shape(
         [window.reward, window.terminated, window.truncated],

@@ -35,7 +35,7 @@ class MuZeroNetwork(Network):
 
     latent: int = 64  # size of a latent state
     atoms: int = 100  # number of reward and value atoms on either side of 0, see two_hot.py
-    spacing: float = 0.2  # distance between neighbouring atoms, after the transform h
+    spacing: float = 0.2  # distance between neighbouring atoms, after the transform h of two_hot.py
     codes: int = 0  # number of chance outcomes; 0: a deterministic model
     activation: str = "relu"
 

@@ -36,9 +36,10 @@ def plan(
 ) -> Plan:
     """Search in the model from each observation; return the actions and improved policies.
 
-    `gumbel_scale=0` makes the actions deterministic. `mask` holds the legal actions at the roots.
-    `dirichlet` is used only by Stochastic MuZero: the fraction of Dirichlet noise in the root
-    policy.
+    `mask` holds the legal actions at the roots. `gumbel_scale` is the scale of the Gumbel noise at
+    the root; 0 makes the actions deterministic. Stochastic MuZero uses `gumbel_scale` as the
+    temperature of the visit counts instead, and `dirichlet` as the fraction of Dirichlet noise in
+    the root policy; its actions are deterministic only if both are 0.
     """
     import mctx
 

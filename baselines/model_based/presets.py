@@ -73,8 +73,9 @@ OPEN_WORLD = {
     "chunk": 4,
 }
 
-# Settings for CartPole. Values reach 300. The values of the two actions differ little, but they are
-# predicted accurately enough for the policy to follow these differences.
+# Settings for CartPole. Values reach 300, and the values of the two actions differ little. The
+# network predicts this difference accurately enough for searches without rescaling (`rescale` is
+# False).
 BALANCE = {
     "total_steps": 100_000,
     "gamma": 0.997,
@@ -88,8 +89,9 @@ BALANCE = {
 
 # Settings for rare rewards and few environment steps. All actions are random at first
 # (`epsilon_start` is 1): as long as the model has seen no reward, a search cannot find rewards.
-# Prioritised replay samples rewarded steps often. Importance weights correct this bias only late in
-# the run (`importance` starts at 0). Values are between 0 and 1, so atoms are narrowly spaced.
+# Prioritised replay samples rewarded steps more often than others. Importance weights correct this
+# bias only late in the run (`importance` starts at 0). Values are between 0 and 1, so atoms are
+# narrowly spaced.
 RARE_REWARD = {
     "total_steps": 100_000,
     "gamma": 0.98,
@@ -127,12 +129,13 @@ SMALL_PUZZLE = {
 
 # Settings for 2048. The atoms cover values of hundreds. Their spacing resolves the smallest reward,
 # which is 1.2 after the transform h of two_hot.py. Values are not rescaled: rescaling amplifies the
-# noise of early training, and with rescaling one of three policies never recovered. All policy
-# targets are reanalysed, because stored targets are out of date for most of a run. The model has no
-# chance outcomes (`codes` 0); in runs with one seed, it planned better than a model with chance
-# outcomes. The latent state has 16 numbers per cell and is trained to reconstruct the cells. It
-# predicted moves better than a latent vector of 128 for the whole board, and better than training
-# with the consistency loss alone.
+# noise in the values of early training, and one of three policies trained with rescaling never
+# recovered from this noise. All policy targets are reanalysed, because stored targets are out of
+# date for most of a run. The model has no chance outcomes (`codes` is 0); in runs with one seed, it
+# planned better than a model with chance outcomes. The latent state has 16 numbers per cell and is
+# trained to reconstruct the cells. This model predicted moves better than a model with one latent
+# vector of 128 numbers for the whole board, and better than a model trained with the consistency
+# loss alone.
 TILES = {
     "total_steps": 100_000,
     "gamma": 0.99,

@@ -6,7 +6,7 @@ Clipped corrections bring the training result closer to normalisation by the run
 
 There are no corrections during the first `WARM_UP` gradient steps, while the running statistics lag
 behind. This phase is plain batch normalisation (Ioffe and Szegedy, 2015), as in CrossQ (Bhatt et
-al., 2024). Items with weight 0 do not count, and a batch spans all devices.
+al., 2024). The statistics of a batch leave out items with weight 0 and cover all devices.
 
 Sums over a batch, including the sums in the gradient, are computed as matrix products. On a CPU, a
 reduction over the batch takes up to ten times as long, because XLA fuses it with the computation of
@@ -25,8 +25,8 @@ from ..core.devices import DEVICES, Devices
 STATISTICS = "batch_stats"  # Flax collection of the running statistics, which get no gradient
 MOMENTUM = 0.99  # factor by which running statistics decay in each gradient step
 WARM_UP = 100_000  # number of gradient steps before corrections begin
-# Limits of the paper's corrections. The factor r is clipped to [1 / 3, 3]. The shift d, in units of
-# the running standard deviation, is clipped to [-5, 5].
+# Limits of the corrections of Ioffe (2017). The factor r is clipped to [1 / 3, 3]. The shift d, in
+# units of the running standard deviation, is clipped to [-5, 5].
 SCALES, SHIFTS = 3.0, 5.0
 SMALLEST = 1e-3  # added to variances before the square root
 BATCH = "batch"  # name of the `vmap` axis over the items of a batch
@@ -41,7 +41,7 @@ class Whole(NamedTuple):
 
     weight: Float32[Array, " batch"]  # weights of all items of the batch that are on this device
     total: Float32[Array, ""]  # sum of the weights of all items on all devices
-    one: Float32[Array, ""]  # the number 1, as a separate array per item, see `given`
+    one: Float32[Array, ""]  # the number 1; an input that `vmap` maps over items, see `given`
     devices: Devices
 
     def mean(self, features: Float32[Array, " features"]) -> Float32[Array, " features"]:
@@ -128,8 +128,9 @@ def trained(
 
     keys = {name: jax.random.split(key, len(weight)) for name, key in (rngs or {}).items()}
     over_batch = jax.vmap(one, out_axes=(0, None), axis_name=BATCH)
-    # Computed from `weight`, because an outer `vmap` over networks must map this array as it maps
-    # `weight`. It would not map the result of `jnp.ones`.
+    # Computed from `weight`: if an outer `vmap` maps `weight` over an ensemble, each network also
+    # gets a separate array of ones, which is faster (see `joint_values` in crossq.py). All networks
+    # would share the result of `jnp.ones`.
     ones = (weight >= 0.0).astype(weight.dtype)
     answers, after = over_batch(ones, keys, *inputs)
     return answers, jax.lax.stop_gradient(after)

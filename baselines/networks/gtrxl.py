@@ -229,7 +229,7 @@ class Gate(nn.Module):
 def visible(
     length: Int32[Array, ""], done: Bool[Array, " steps"], reach: int
 ) -> Bool[Array, "steps {reach}+steps"]:
-    """Return the attention mask (new steps, stored and new steps).
+    """Return the attention mask, which is True where a new step (row) attends to a step (column).
 
     The first `reach` columns are stored steps, of which only the last `length` belong to the
     current episode. The remaining columns are the new steps. A new step attends to itself and to

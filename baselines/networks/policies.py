@@ -58,7 +58,8 @@ class Network(nn.Module):
     def of(cls, env: Any, hidden: Sequence[int], embed: int, **more: Any) -> Any:
         """Return the network for an `Env`, or for a Gymnasium environment (ray/gym_envs.py).
 
-        Raises `ValueError` for an unsupported action space.
+        Raises `ValueError` for an unsupported action space. Also raises it if `conv` or `lines` is
+        set, and observations contain no map or no square board that these layers could encode.
         """
         try:
             policy = distributions.of(env.action_space)

@@ -158,7 +158,7 @@ class RecurrentQ(Recurrent):
     def think(
         self, weights: PyTree[Array], memory: Any, obs: PyTree[Array], mask: Mask
     ) -> tuple[Any, ...]:
-        """Return the next recurrent state, the policy's logits, and the best action's value."""
+        """Return the next recurrent state, policy logits, and the best legal action's value."""
         memory, values = self.values(weights, memory, obs)
         return memory, *greedy(values, mask)
 

@@ -4,8 +4,8 @@ The 3 x 3 convolution has the same weights for all cells, so a network that lear
 object in one cell (such as a tree in Craft) recognises it in all cells. The convolution is computed
 as a matrix product, which XLA runs several times faster than `nn.Conv` inside a scan on a CPU.
 
-LayerNorm (Ba et al., 2016) follows the first dense layer after the convolution. All later dense
-layers are residual, with LayerNorm before them.
+The convolution is followed by dense layers, whose widths are the setting `hidden`. LayerNorm (Ba et
+al., 2016) follows the first of them. The others are residual, with LayerNorm before each of them.
 
 In the networks with a GRU, each head (policy and value in `Spatial`, action values in `SpatialQ`)
 has a separate layer. This layer reads both the current features and the recurrent state (Dedieu et

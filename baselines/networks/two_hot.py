@@ -19,7 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Float32
 
-SLOPE = 1e-3  # slope of the linear term of h, which makes h invertible (epsilon in the paper)
+# Slope of the linear term of h (epsilon in the paper). Because of this term, the inverse of h is
+# nowhere steeper than 1 / SLOPE.
+SLOPE = 1e-3
 # A number counts as too large only if it lies beyond the outermost atom by more than this fraction
 # of the spacing. Smaller distances may be rounding errors.
 ROUNDING = 1e-3
@@ -33,8 +35,8 @@ def squeezed(x: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
 def stretched(y: Float[Array, "*batch"]) -> Float[Array, "*batch"]:
     """Apply the inverse of the transform h.
 
-    The paper's formula subtracts nearly equal numbers near 0, which loses three decimal digits in
-    float32. The formula here is equivalent, without this subtraction.
+    The formula of Pohlen et al. (2018) subtracts nearly equal numbers near 0, which loses three
+    decimal digits in float32. The formula here is equivalent, without this subtraction.
     """
     y, sign = jnp.abs(y), jnp.sign(y)
     more = y + 1.0 + SLOPE

@@ -50,7 +50,7 @@ class Replaying(Buffer):
     capacity: int = 1_000_000  # number of steps in the replay buffer, over all environments
     warm_up: int = 1_000  # random steps, over all environments, before the first gradient step
     batch_size: Count = 256  # transitions per gradient step, on all devices together
-    critics: Count = 2  # number of critics in the ensemble; the target uses their minimum
+    critics: Count = 2  # number of critics; TD targets use their minimum, except in TQC
     target_rate: Swept[Rate] = 0.005  # Polyak coefficient of target networks; 1 copies the weights
     actor_every: Count = 1  # gradient steps of the critics per gradient step of the actor
 
@@ -65,7 +65,7 @@ class Replaying(Buffer):
     def warm_up_rounds(self) -> int:
         """Number of iterations in the warm-up; in each, every environment makes one random step.
 
-        `warm_up` steps are complete in the last of these iterations, which therefore already takes
+        The last of these iterations completes the `warm_up` steps, and therefore takes the first
         gradient steps.
         """
         return min(-(-self.warm_up // self.num_envs), LARGEST)

@@ -22,8 +22,8 @@ from ..networks.layers import normalise
 from ..networks.policies import Network
 from ..networks.products import dense
 
-# The dropout key is `fold_in(key, DROPOUT)`. `split` derives keys from small counters, so this
-# large constant gives a different key.
+# The dropout key is `fold_in(key, DROPOUT)`. The constant is large because `split(key)` derives
+# keys from small counters, and the dropout key must differ from these keys.
 DROPOUT = 2**20
 # Raw standard deviation of a deterministic actor, mapped to the smallest allowed deviation.
 NO_NOISE = -20.0

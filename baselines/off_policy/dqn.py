@@ -52,7 +52,8 @@ class Settings(QLearning):
     """
 
     layer_norm: bool = True  # whether layers have layer normalisation
-    noisy: bool = False  # whether noisy layers explore; if so, set epsilon_start=0 as well
+    # whether noisy layers explore; if so, set epsilon_start=0 and epsilon_end=0 as well
+    noisy: bool = False
     # Munchausen: weight alpha, such as 0.9, of the term tau log pi(a|s) added to rewards; 0: off
     munchausen: Share = 0.0
     temperature: NonNegative = 0.03  # temperature tau of Munchausen's soft policy, such as 0.03

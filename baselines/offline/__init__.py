@@ -1,1 +1,1 @@
-"""Learners from demonstrations."""
+"""Imitation learning and offline RL: behaviour cloning, DAgger and implicit Q-learning."""

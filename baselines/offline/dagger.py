@@ -5,9 +5,9 @@ shortest plan (`jaxenvs.levels.first_actions`). The states are added to a datase
 which the policy is trained by cross-entropy. Environment, policy and the searches of the oracle are
 one compiled program. Run DAgger with `jaxenvs train ID --algo dagger`.
 
-A label is exact: its plan is proven to be the shortest. A state has no label and no loss if the
-search exceeds its node budget, or if success is impossible from the state. At first the oracle's
-action is taken with probability `mixture`, which falls to 0.
+Every label is proven to begin a shortest plan. A state without a proven plan has no label and no
+loss, for example if the search exceeds its node budget, or if success is impossible from the state.
+At first the oracle's action is taken with probability `mixture`, which falls to 0.
 
 Deliberate differences from the paper: one policy is trained throughout, not a new one in each
 iteration; a full dataset replaces its oldest rollout; the probability of the oracle's action falls
@@ -42,13 +42,13 @@ UNKNOWN = -1  # label of a state for which the oracle has no action
 class Settings(Common):
     """Hyperparameters of DAgger."""
 
-    total_steps: Count = 100_000  # environment steps of each seed; rounded up to whole chunks
+    total_steps: Count = 100_000  # environment steps of each seed; rounded up to chunks of updates
     num_envs: Count = 32  # number of environments that step in parallel
     rollout_steps: Count = 32  # steps that each environment makes between two updates
     gamma: float = 0.99  # has no effect: DAgger learns no values
     memory: NonNegativeInt = 128  # size of the GRU's state; 0: a feed-forward network
     activation: Activation = "tanh"  # activation function of the network's hidden layers
-    # steps of all rollouts that the dataset holds, over all environments
+    # number of steps that the dataset holds, over all environments
     capacity: Count = 100_000
     gradient_steps: Count = 32  # gradient steps per update
     batch_size: Count = 32  # sequences of `rollout_steps` steps per gradient step
@@ -147,7 +147,7 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
 
 
 def labels(learner: Learner[Settings], state: Any) -> Int32[Array, " envs"]:
-    """Return the oracle's action in each state of a batch, or `UNKNOWN` if no action is proven."""
+    """Return the oracle's action in each state, or `UNKNOWN` where no shortest plan is proven."""
     env: Any = learner.env.env
     while isinstance(env, Wrapper):
         state, env = jax.vmap(env.inner)(state), env.env

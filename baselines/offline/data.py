@@ -20,8 +20,9 @@ from ..core.bounds import Count, NonNegative, NonNegativeInt, Swept, Unlimited, 
 from ..core.learner import Learner
 from ..core.settings import Activation, Checked, Optimiser
 
-WIDTH = 64  # smallest width of a row of `Rows`, in steps
-MOST_HELD_OUT = 20_000  # largest number of held-out steps on which the loss is computed
+WIDTH = 64  # smallest width, in steps, of a row that holds whole episodes, see `packed`
+# The loss on held-out data leaves out the episodes that begin after this number of held-out steps.
+MOST_HELD_OUT = 20_000
 SPLIT = 0x5EED  # seed of the permutation that chooses the held-out episodes
 
 
@@ -220,7 +221,10 @@ def no_episodes() -> dict[str, Array]:
 
 
 def numbers(record: dict[str, Any], names: Sequence[str]) -> str:
-    """Return as text the mean over the seeds of each metric in `names` of a log record."""
+    """Return text with the name and the mean over all seeds of each metric in `names`.
+
+    `record` is a record of the log: for each metric, a list with one value per seed.
+    """
     found = {name: [x for x in record.get(name, []) if x is not None] for name in names}
     return ", ".join(
         f"{name.replace('_', ' ')} {np.mean(values):.4g}"

@@ -1,8 +1,8 @@
 """Implicit Q-learning (Kostrikov et al., 2021) for discrete actions: offline RL from a dataset.
 
-The value V is an expectile of Q over the dataset's actions. Two Q-networks are fitted to r + gamma
-V. The policy is fitted to the dataset's actions, weighted by their advantage. Thus no target
-depends on the Q-value of an action outside of the dataset. Run it with
+The value V(s) is an expectile of Q(s, a) over the dataset's actions. Two Q-networks are fitted to
+r + gamma V(s'). The policy is fitted to the dataset's actions, weighted by their advantage. Thus no
+target depends on the Q-value of an action outside of the dataset. Run it with
 `jaxenvs train ID --algo iql --demos NAME`; `jaxenvs demos` records datasets.
 
 Deliberate differences from the paper: actions are discrete; the three losses are minimised in one
@@ -189,10 +189,10 @@ def q_values(
 
 
 def expectile_loss(error: Float32[Array, " batch"], expectile: Any) -> Float32[Array, " batch"]:
-    """Return the squared errors, weighted by `expectile` if positive, else by 1 - `expectile`.
+    """Return weighted squared errors; positive errors have weight `expectile`.
 
-    The errors are targets minus a predicted value. The mean loss is smallest if the value is the
-    expectile of the targets.
+    Negative errors have weight 1 - `expectile`. An error is a target minus a predicted value. The
+    mean loss is smallest if the value is the expectile of the targets.
     """
     return jnp.where(error > 0, expectile, 1.0 - expectile) * jnp.square(error)
 

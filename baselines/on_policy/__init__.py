@@ -1,1 +1,1 @@
-"""On-policy learners: PPO, its recurrent and transformer variants, PQN and RL²."""
+"""On-policy learners: PPO, its recurrent and transformer variants, PQN, RL², PLR and SFL."""

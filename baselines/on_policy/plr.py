@@ -9,8 +9,8 @@ buffer, too. The policy learns by PPO, or by recurrent PPO (default). Run it wit
 `jaxenvs train ID --algo plr`.
 
 Deliberate differences from jaxued: levels of a batch enter the buffer together; all replayed levels
-are edited; a level's learnability counts the episodes of one rollout. The steps of all updates
-count towards `total_steps`, even if an update only scores levels.
+are edited; a level's learnability is computed from one rollout. The steps of all updates count
+towards `total_steps`, even if an update only scores levels.
 """
 
 import dataclasses
@@ -40,14 +40,14 @@ class Settings(curricula.OverLevels):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    # score of a level: pvl, maxmc, l1, learnability, or regret against the shortest plan
+    # score of a level, see core/level_scores.py: pvl, maxmc, l1, learnability or regret
     score: Score = "maxmc"
     # probability that an update replays levels of the buffer, once replays have begun (see `fill`)
     replay_prob: Swept[Share] = 0.5
     buffer: Count = 4000  # largest number of levels in the buffer
     # replays begin once this share of the buffer's size has been played as new levels
     fill: Share = 0.5
-    # temperature of the ranks; a lower temperature replays the highest scores more often
+    # replay probabilities are proportional to (1 / rank of a level's score) ** (1 / temperature)
     temperature: Swept[Annotated[float, Bounds(open=True)]] = 0.3
     # share of the replay probability that depends on the time since a level was last played
     staleness: Swept[Share] = 0.3

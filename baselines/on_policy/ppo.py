@@ -149,7 +149,7 @@ def loss(
     std: Array,
     unroll: Callable[..., tuple[Array, Array]] = unroll,
 ) -> tuple[Array, dict[str, Array]]:
-    """Return the loss of a minibatch: clipped policy loss, value loss and entropy bonus.
+    """Return the loss of a minibatch (clipped policy loss, value loss, entropy bonus) and metrics.
 
     Advantages are normalised by their `mean` (a scalar, or one value per item) and standard
     deviation `std` over all devices. `unroll` returns logits and values for the minibatch.
