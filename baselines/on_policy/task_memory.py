@@ -223,8 +223,8 @@ class TaskMemory(Recurrent):
     ) -> tuple[Float32[Array, " actions"], Array, Belief | None]:
         """Return logits, value, and the prediction of the task.
 
-        `given` contains the true goal, which the policy receives instead of the prediction; 0:
-        unknown.
+        `given` contains a goal, encoded as in `with_goal`. If its first number, the kind of the
+        goal, is not 0, the policy receives this goal instead of the prediction.
         """
         (now, _), (goal,) = seen, given
         memory = jnp.concatenate(self.split(memory)[:2]).astype(self.dtype)
