@@ -8,7 +8,7 @@ recognises a visited state by its bits.
 Deliberate differences: each cell of the observation has separate bits, and all cells use the same
 encoder. The transition model predicts a cell's next bits from the cell's bits and from `views`
 weighted sums of the bits of all cells. The weights are learned for each action and cell, and may
-select a single other cell. The transition loss trains only the transition model and not the
+select a single cell. The transition loss trains only the transition model and not the
 encoder: otherwise different states would get the same bits, because equal bits are easier to
 predict.
 """

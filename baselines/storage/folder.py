@@ -14,7 +14,7 @@ WRITTEN += ("log.csv", "tensorboard", "wandb", "videos")
 def check_free(path: Path, overwrite: bool) -> None:
     """Raise `RunError` unless a new run may be written to `path`.
 
-    `path` must be missing or empty, or hold an earlier run that `overwrite` allows to replace.
+    `path` must be missing or empty, or hold an earlier run while `overwrite` is True.
     """
     if not path.exists() or _is_empty(path):
         return
