@@ -118,7 +118,8 @@ GPU = {
     "chunk": 16,
 }
 
-# Settings of PPO for Craft on GPUs, with enough steps for achievements that need many others first.
+# Settings of PPO for Craft on GPUs. The run is long enough for achievements that require many other
+# achievements first.
 OPEN_WORLD_GPU = {
     **GPU,
     "total_steps": 1_000_000_000,
@@ -200,7 +201,7 @@ SMALL_PUZZLE = {
     "embed": 0,
 }
 
-# Settings for PuzzleScript. Only a win has a reward. The number of levels differs between games.
+# Settings for PuzzleScript. Only a win has a reward.
 PUZZLESCRIPT = {
     "rollout_steps": 64,
     "advantage_floor": 0.05,
@@ -243,6 +244,8 @@ RULE_WORLDS_GPU = {
     "test_episodes": 25,
 }
 
+# Default of `total_steps` for PPO, in millions: pattern of ids -> number. If several patterns match
+# an id, the last of them applies.
 STEPS = {
     r"Grid-(v0|Empty-.*)": 0.3,
     r"Grid-Empty-16x16-v\d+": 0.5,
@@ -319,7 +322,8 @@ PPO = (
     ),
 )
 
-# Presets that all recurrent variants of PPO use, including Dyna: pairs of ids and settings.
+# Presets of PPO with a recurrent network or a transformer, and of Dyna: pairs (pattern of ids,
+# settings).
 RECURRENT = (
     (MAZES, RARE_REWARD),
     (MEMORY, {"entropy": 0.01, "total_steps": 1_000_000}),

@@ -13,9 +13,10 @@ at different times of their trials, so that no batch consists of first episodes 
 Two settings use the true task in training, but never in the evaluation; with both at 0, the learner
 is plain RL². `task_loss` trains the recurrent state to predict the goal and the object that the
 agent holds (Humplik et al., 2019, "Meta reinforcement learning as task inference"). `told` is the
-fraction of environments whose policy receives the true goal instead of its prediction. There the
-policy soon learns to reach goals. This helps in all environments, because all use the same weights.
-The fraction falls to 0 over the run, and metrics leave out the environments with a true goal.
+fraction of environments whose policy receives the true goal instead of its prediction. In these
+environments, the policy soon learns to reach goals. All environments share one set of weights, so
+the policy then reaches goals sooner in the other environments, too. The fraction falls to 0 over
+the run, and metrics leave out the environments whose policy receives the true goal.
 """
 
 import dataclasses
@@ -67,7 +68,7 @@ class Settings(ppo_rnn.Settings):
     embed: Count = 8  # embedding size of each cell of a map
     previous: bool = True  # always True: the network reads the previous action and reward
     test_episodes: Count = 10  # episodes per task in the evaluation
-    task_loss: NonNegative = 0.0  # weight of the loss for predicting the task; 0: no predictions
+    task_loss: NonNegative = 0.0  # weight of the loss that trains predictions of the task; 0: off
     told: Share = 0.0  # initial fraction of environments whose policy receives the true goal
 
     def check(self) -> None:
@@ -157,8 +158,7 @@ def tested(env: Env, settings: Settings) -> Any:
 def wrapped(env: Env, settings: Mapping[str, Any]) -> Env:
     """Return the environment in which a trained policy acts: trials under held-out tasks.
 
-    Raises `ValueError` if the observation shows the task. Older versions trained policies with such
-    observations.
+    Raises `ValueError` if the observation shows the task, as in some runs of older versions.
     """
     check_hidden(env)
     return PreviousStep(env=tested(env, Settings(**settings)))

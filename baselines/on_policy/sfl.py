@@ -162,8 +162,8 @@ def searched(learner: SFLLearner, runner: Runner, key: Array) -> LevelBuffer:
 def mixed(learner: SFLLearner, chosen: Chosen, key: Array) -> PyTree[Array]:
     """Return a level for each environment on this device.
 
-    The first `of_set(learner)` environments get randomly drawn kept levels, and the others new
-    levels.
+    The first `of_set(learner)` environments get randomly drawn kept levels, and all later
+    environments get new levels.
     """
     settings, envs = learner.settings, learner.env.num_envs
     key_rows, key_new = jax.random.split(learner.devices.local_key(jax.random.fold_in(key, 2)))

@@ -54,7 +54,7 @@ class Seen(NamedTuple):
     # term of the current summary (before tanh) that depends on the observation; `recall` adds a
     # term that depends on the GRU's state
     note: Float[Array, "*steps kept"]
-    # kind of each cell of the observation's first map, such as a red ball, as a number, see `coded`
+    # number of the kind, such as red ball, of each cell of the observation's first map, see `coded`
     codes: Int32[Array, "*steps cells"]
     facing: Float[Array, "*steps directions"]  # one-hot direction; empty if it is not observed
     rewarded: Bool[Array, "*steps"]  # whether the previous step had a reward
@@ -195,9 +195,10 @@ class TaskMemory(Recurrent):
         return self.inputs(jnp.concatenate([seen.features, seen.places, before.astype(self.dtype)]))
 
     def in_order(self, apply: Any, memory: Array, seen: Seen, done: Array) -> tuple[Seen, Array]:
-        """Return the features and the GRU's inputs of all steps, computed for all steps at once.
+        """Return the features and the GRU's inputs of all steps.
 
-        `memory` is the recurrent state before the first step.
+        They do not depend on the GRU's state, so all steps are computed at once. `memory` is the
+        recurrent state before the first step.
         """
         first = self.split(memory)[3]
         before = jnp.where(done[:-1, None], 0.0, seen.places[:-1])
@@ -223,8 +224,8 @@ class TaskMemory(Recurrent):
     ) -> tuple[Float32[Array, " actions"], Array, Belief | None]:
         """Return logits, value, and the prediction of the task.
 
-        `given` contains the true goal, which the policy receives instead of the prediction; 0:
-        unknown.
+        `given` contains a goal, encoded as in `with_goal`. If its first number, the kind of the
+        goal, is not 0, the policy receives this goal instead of the prediction.
         """
         (now, _), (goal,) = seen, given
         memory = jnp.concatenate(self.split(memory)[:2]).astype(self.dtype)

@@ -1,5 +1,6 @@
-"""Shared code of the learners of a cost-to-go heuristic: DAVI, and A* in a learned model.
+"""Code shared by the learners of a cost-to-go heuristic: DAVI (davi.py) and world.py.
 
+DAVI learns the heuristic in the puzzle itself; world.py learns it in a learned model of the puzzle.
 This module has the network, the Q-learning targets, the schedule of the target network, and tests
 of greedy policies.
 """

@@ -162,7 +162,7 @@ def predict_walks(
 def walk(learner: DaviLearner, key: Array) -> tuple[PyTree[Array], Boards]:
     """Return a random puzzle instance, and `scramble` + 1 boards on a random walk from its goal.
 
-    No move of the walk undoes the previous move.
+    If every action has an inverse, no move of the walk undoes the previous move.
     """
     env = learner.env
     key_level, key_walk = jax.random.split(key)

@@ -1,7 +1,8 @@
 """Functions of states in a learned model of a puzzle: encoding, next states, heuristic values.
 
-A state of the model is called a code and consists of the bits of all cells. Most functions take a
-learner of world.py and its weights, a dict with the keys "model" and "q".
+A state of the model is called a code. It consists of bits: a fixed number for each cell of the
+puzzle's observation or picture. Most functions take a learner of world.py and its weights, a dict
+with the keys "model" and "q".
 """
 
 import dataclasses

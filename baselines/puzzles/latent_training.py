@@ -17,7 +17,7 @@ from .latent_world import UNDECIDED
 
 
 class Transitions(NamedTuple):
-    """Data set of transitions, from which the model is learned; the goal is observed separately."""
+    """Data set of transitions, on which the model is trained."""
 
     # Observations before the actions, (*seeds, transitions, ...), as `Sight.look` returns them.
     before: Array

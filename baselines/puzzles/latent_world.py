@@ -6,10 +6,11 @@ the bits after an action. Bits are rounded logits with a straight-through gradie
 recognises a visited state by its bits.
 
 Deliberate differences: each cell of the observation has separate bits, and all cells use the same
-encoder. The transition model predicts a cell's next bits from the bits of the cell and of
-`views` other cells, whose choice is learned for each action. The transition loss trains only the
-transition model and not the encoder: otherwise different states would get the same bits, because
-these are easier to predict.
+encoder. The transition model predicts a cell's next bits from the cell's bits and from `views`
+weighted sums of the bits of all cells. The weights are learned for each action and cell, and may
+select a single cell. The transition loss trains only the transition model and not the
+encoder: otherwise different states would get the same bits, because equal bits are easier to
+predict.
 """
 
 import dataclasses
@@ -132,8 +133,8 @@ class LatentWorld(nn.Module):
     actions: int
     bits: int  # number of bits that encode one cell
     hidden: int  # width of the hidden layers
-    # Number of other cells from whose bits a cell's bits after an action are predicted, in addition
-    # to the cell's own bits.
+    # Number of weighted sums of all cells' bits from which a cell's bits after an action are
+    # predicted, in addition to the cell's own bits.
     views: int
 
     def setup(self) -> None:
@@ -200,10 +201,13 @@ class LatentWorld(nn.Module):
     ) -> tuple[Float32[Array, ""], ...]:
         """Return four losses of a transition, which train different parts of the model.
 
-        They are the decoder's reconstruction error and the squared distance of the encoder's logits
-        from the nearer of `FIRM` and -`FIRM`, then two cross-entropies: of the predicted bits after
-        the action, and of the classifier of solved states. The decoder reads bits of noisy logits.
-        The noise flips bits whose logits are near 0, so training moves logits away from 0.
+        1. The decoder's reconstruction error. The decoder reads bits that are rounded from noisy
+           logits. The noise flips bits whose logits are near 0, so training moves logits away from
+           0.
+        2. The squared distance of the encoder's logits from the nearer of `FIRM` and -`FIRM`, in
+           units of `FIRM`.
+        3. The cross-entropy of the predicted bits after the action.
+        4. The cross-entropy of the classifier of solved states.
         """
         seen = jnp.stack([before, after])
         logits = self.encode(seen)

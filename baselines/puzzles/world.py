@@ -71,7 +71,7 @@ class Settings(shared.Solving):
     noise: NonNegative = 0.0  # standard deviation of noise on a picture's pixels, which are 0 to 1
     bits: Count = 8  # number of bits that encode one cell of an observation or picture
     hidden: Count = 48  # width of the model's hidden layers
-    views: Count = 4  # number of other cells from which a cell's bits after an action are predicted
+    views: Count = 4  # number of weighted sums of cells that help to predict a cell's next bits
     batch: Count = 128  # number of transitions per gradient step of the model
     walks: int = 32  # number of walks in the model per gradient step of the heuristic
     # upper bound of cost targets; unsolvable states have no finite cost
@@ -252,7 +252,7 @@ def walk_codes(
 def action_targets(
     learner: WorldLearner, weights: PyTree[Array], target: PyTree[Array], goal: Any, codes: Any
 ) -> ActionCosts:
-    """Return the Q-learning target of each action in each of `codes`, at most `furthest`."""
+    """Return the Q-learning target of each action in each state of `codes`, at most `furthest`."""
     solved = functools.partial(is_solved, learner, weights, goal)
 
     def after(code: Array) -> tuple[Array, Array]:
@@ -278,9 +278,9 @@ def descend(
 ) -> tuple[Bool[Array, " boards"], Int32[Array, " boards"]]:
     """Play up to `test_moves` moves of the greedy policy on each of `count` random boards.
 
-    The policy observes only the first state of a board, and the model predicts all later states.
-    Each action is also played in the puzzle, where the board may become solved. Returns whether
-    each board was solved, and the number of moves.
+    The policy observes only the initial board, and the model predicts all later states. Each action
+    is also played in the puzzle, and only the puzzle decides whether the board is solved. Returns
+    whether each board was solved, and the number of moves.
     """
     env = learner.env
     key_levels, key_look = jax.random.split(key)

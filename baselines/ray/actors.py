@@ -76,7 +76,7 @@ class Actor:
 def use_one_thread() -> None:
     """Restrict JAX in this process to a single CPU thread.
 
-    This leaves the other cores to the other actors, and accelerators to the learner. Call this
+    The other cores are then free for the other actors, and accelerators for the learner. Call this
     function before JAX computes anything.
     """
     os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"

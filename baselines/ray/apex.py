@@ -52,7 +52,7 @@ class Settings(Common):
     max_grad_norm: float = 10.0  # gradients are clipped to this global norm
     # largest number of steps that all replay shards together hold
     capacity: NonNegativeInt = 200_000
-    warm_up: Count = 10_000  # steps in all shards together before the first gradient step
+    warm_up: Count = 10_000  # steps that the shards must hold before the first gradient step
     gradient_steps: Count = 32  # gradient steps per update
     batch_size: Count = 128  # number of transitions per gradient step
     n_step: Count = 3  # number of rewards in a TD target, before it bootstraps
@@ -62,7 +62,7 @@ class Settings(Common):
     priority: Share = 0.6  # exponent of the TD error in sampling probabilities; 0: uniform
     importance: Share = 0.4  # initial exponent of the importance weights; it rises to 1
     epsilon: Share = 0.4  # probability of random actions in the environment that explores most
-    # exponent alpha: the last epsilon is epsilon ** (1 + alpha)
+    # exponent alpha: the environment that explores least has epsilon ** (1 + alpha)
     epsilon_power: NonNegative = 7.0
     actors: Count = 4  # number of sampling processes; each steps an equal part of the environments
     replays: Count = 1  # number of replay shards: processes that each hold a part of the buffer
@@ -143,7 +143,10 @@ def update(
 
 
 def check(learner: Learner[Settings], seeds: int, episodes: int) -> None:
-    """Raise `ValueError` if the replay shards do not fit in this machine's memory."""
+    """Raise `ValueError` if the replay shards do not fit in this machine's memory.
+
+    If the run joins a cluster (`address`), shards may be on other machines and are not checked.
+    """
     settings, there = learner.settings, machine_memory()
     obs, mask = size_of(learner.env.observation_space), learner.env.action_space.n
     # Bytes of the numbers of a stored transition: 4 each for action, reward and discount, 8 each

@@ -21,8 +21,9 @@ from ..core.processes import reached
 from ..storage.runs import RunError
 
 AUTO = "auto"  # value of --address: join the Ray cluster that this machine is part of
-# Number of deaths in a row that a run survives: `DEATHS` times the number of actors for actors,
-# `DEATHS` for groups of learners, and `DEATHS` for replay shards.
+# A run ends with an error after more than this number of deaths in a row without progress. Groups
+# of learners, replay shards and actors are counted separately. For actors, the limit is `DEATHS`
+# times the number of actors.
 DEATHS = 3
 
 

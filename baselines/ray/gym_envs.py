@@ -33,7 +33,7 @@ class GymWorld:
 
     @property
     def features(self) -> Features:
-        """Identity as the conversion of observations to network inputs."""
+        """Space of the network inputs, and conversion of observations to them: the identity."""
         return Features(self.observation_space, identity)
 
 

@@ -68,7 +68,7 @@ class Source(NamedTuple):
     env: Env  # environment whose episodes are recorded
     id: str
     keywords: dict[str, Any]  # arguments of `jaxenvs.make`
-    # Function of (key, levels, number of levels) that returns episodes.
+    # Function of (key, levels, number of levels) that plays the levels and returns `Played`.
     play: Callable[..., Played]
     counts: Counts  # number of levels left out, for each reason
     about: str  # description of the player, such as "random legal actions"

@@ -68,10 +68,10 @@ def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:
 
 
 def _group(kind: type, default: Any, taken: Any = ()) -> Any:
-    """Return a dataclass with the fields that the class `kind` itself declares, a group of flags.
+    """Return a group of flags: a dataclass with the fields that the class `kind` itself declares.
 
     Inherited fields and the fields named in `taken` are left out. Defaults are the values of
-    `default`, an instance.
+    `default`, an instance of `kind` or of a subclass.
     """
     own = inspect.get_annotations(kind) if "__dataclass_fields__" in vars(kind) else ()
     notes = comments(type(default))

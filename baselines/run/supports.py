@@ -80,10 +80,11 @@ class Supports:
 def paid(buffer: Any, i: int, gamma: float, reward_range: tuple[float, float]) -> Paid:
     """Return the ranges of rewards and returns in agent i's replay buffer, widened by `ROOM`.
 
-    The factor `ROOM` leaves room for better policies. Returns continue over time limits. Beyond the
-    newest step in the buffer, they are estimated with the mean reward. The range of rewards is
-    limited to the environment's reward range. The range of returns is limited to the returns of
-    getting the buffer's lowest or highest reward at every step.
+    The factor `ROOM` leaves room for better policies. At a time limit, a return continues with the
+    rewards of the next episode. Every step after the newest one in the buffer is assumed to have
+    the mean reward. The range of rewards is limited to the environment's reward range. The range of
+    returns is limited to the returns of getting the buffer's lowest or highest reward at every
+    step.
     """
     here = (buffer.reward, buffer.is_step, buffer.terminated, buffer.written)
     reward, is_step, terminated, written = (_of_agent(leaf, i) for leaf in here)

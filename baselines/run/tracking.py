@@ -33,11 +33,12 @@ COLUMNS = {  # field of a log record -> key of the dict that `episodes.per_seed`
 
 
 class Evaluations:
-    """Evaluations of `episodes` episodes per seed, every `every` updates, and the best weights.
+    """Evaluations of `episodes` episodes per seed, every `every` updates.
 
-    The policy acts as in the final evaluation (`EvaluatedPolicy.of`). `best` are the best policies
-    of a resumed run up to its checkpoint, as `Run.best` returns them. If `every` is None, nothing
-    is evaluated, but checkpoints still contain `best`.
+    For each seed, the weights with the highest mean return so far are kept. The policy acts as in
+    the final evaluation (`EvaluatedPolicy.of`). `best` are the best policies of a resumed run up to
+    its checkpoint, as `Run.best` returns them. If `every` is None, nothing is evaluated, but
+    checkpoints still contain `best`.
     """
 
     def __init__(

@@ -236,7 +236,8 @@ def _arrays(
 def _check_room(path: Path, wanted: dict[str, dict[str, Any]]) -> None:
     """Raise `RunError` if the arrays need more memory than this machine has.
 
-    A damaged manifest can state such sizes.
+    A damaged manifest can name arrays of any size. Without this check, the process would run out of
+    memory.
     """
     arrays = [leaf for leaves in wanted.values() for leaf in leaves.values()]
     needed = sum(math.prod(leaf.shape) * np.dtype(leaf.dtype).itemsize for leaf in arrays)

@@ -42,7 +42,8 @@ def validated(content: Any, form: int) -> dict[str, Any]:
 def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:
     """Raise `ValueError` if a swept value is not a number.
 
-    Also raise it if `seeds` is not a multiple of the number of combinations.
+    Also raise `ValueError` if `seeds` is not a multiple of the number of combinations of swept
+    values.
     """
     count = 1
     for name, values in sweep.items():

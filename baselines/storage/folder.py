@@ -14,7 +14,7 @@ WRITTEN += ("log.csv", "tensorboard", "wandb", "videos")
 def check_free(path: Path, overwrite: bool) -> None:
     """Raise `RunError` unless a new run may be written to `path`.
 
-    It may if `path` is missing or empty, or if it holds a run and `overwrite` is set.
+    `path` must be missing or empty, or hold an earlier run while `overwrite` is True.
     """
     if not path.exists() or _is_empty(path):
         return
@@ -28,7 +28,7 @@ def check_free(path: Path, overwrite: bool) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove the files that training wrote (`WRITTEN`) from a directory, and no others."""
+    """Remove the files that training wrote (`WRITTEN`) from a directory, and no other files."""
     for written in (path / name for name in WRITTEN):
         if written.is_dir() and not written.is_symlink():
             shutil.rmtree(written)

@@ -29,10 +29,11 @@ def load_heuristic(
 def load_q(
     run_dir: str | os.PathLike[str], seed: int = 0
 ) -> Callable[[PyTree[Array], PyTree[Array]], Float32[Array, " actions"]]:
-    """Load the costs of all actions that a DAVI run with `--q` has learned.
+    """Load the action costs that a DAVI run with `--q` has learned.
 
-    The result is a function that returns the predicted cost of each action on a board of a puzzle
-    instance, given (instance, board). `seed` is the index of one of the run's seeds, from 0. Raises
+    The result is a function that returns, given (instance, board), the predicted cost of each
+    action on the board of the puzzle instance. This cost includes the cost-to-go after the action,
+    and is inf for illegal actions. `seed` is the index of one of the run's seeds, from 0. Raises
     `RunError` with a message that tells the user how to fix the run.
     """
     learner, weights = trained(run_dir, seed, ("davi",))

@@ -378,8 +378,8 @@ class Run:
     def has_begun(self) -> bool:
         """True if the run has a checkpoint, or if the folder of its checkpoints was deleted.
 
-        Resuming then reads a checkpoint. If the folder was deleted, this raises an error, so that
-        the run does not begin anew.
+        If True, resuming the run reads a checkpoint. If the folder was deleted, reading raises an
+        error, so that the run does not begin anew.
         """
         return not self.checkpoints.is_dir() or bool(checkpoints.saved(self.checkpoints))
 
