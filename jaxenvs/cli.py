@@ -20,8 +20,8 @@ INTERRUPTED, CUT_OFF = 130, 141
 def program() -> int:
     """Run the command line as a process and return its exit code.
 
-    Unlike `main`, it sets up GPU flags and the compilation cache, and a closed pipe or Ctrl-C
-    prints no traceback.
+    Unlike `main`, this function sets up GPU flags and the compilation cache, and prints no
+    traceback after Ctrl-C or if the output pipe is closed.
     """
     try:
         _set_up(sys.argv[1:])

@@ -30,8 +30,9 @@ class DmEnv(common.Adapter, dm_env.Environment):
         self._number = 0
         # State of the current episode; None if the next step must begin one.
         self._state: Any = None
-        # Latest state, from which the next reset copies statistics of earlier episodes. None before
-        # the first reset, and in environments that have no such statistics.
+        # Latest state, from which the next reset copies the statistics of earlier episodes that a
+        # wrapper such as `LogWrapper` keeps. None before the first reset, and always None if the
+        # environment keeps no statistics.
         self._ended: Any = None
         self._compile()
 
@@ -87,8 +88,8 @@ class DmEnv(common.Adapter, dm_env.Environment):
 def to_dm_env(env: Env | str, *, seed: int = 0, params: Any = None, **fields: Any) -> DmEnv:
     """Return a `dm_env.Environment` that plays `env`, an environment or the id of one.
 
-    `seed` determines all random numbers; `params` apply to all episodes; `fields` are arguments of
-    `jaxenvs.make`, for an id. Raises the errors of `jaxenvs.make`.
+    `seed` determines all random numbers. `params` apply to all episodes. If `env` is an id,
+    `fields` are passed to `jaxenvs.make`. Raises the errors of `jaxenvs.make`.
     """
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise TypeError(f"to_dm_env: seed must be an int, got {type(seed).__name__} {seed!r}")

@@ -27,7 +27,10 @@ MOST_SEED = 2**32 - 1
 
 
 class Carry(NamedTuple):
-    """Data that one call passes to the next; `step` and `reset_rows` donate its buffers."""
+    """Data that one call of a batch passes to its next call.
+
+    The jitted functions `step` and `reset_rows` donate the buffers of the data.
+    """
 
     key: UInt32[Array, " words"]  # data of the key that the seed determines
     # Number of calls since the seed was set; it is folded into the key of the next call.
@@ -147,8 +150,9 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
         obs, state, *ends, info = venv.step(key, carry.state, action, params)
         return separate(_next(*carry[:2], state), (obs, *ends, info_of(info, state, params)))
 
-    # `keep_unused` keeps `rows` and `action` as inputs even if nothing reads them. A GPU starts a
-    # call only after all queued work on its inputs, such as work that PyTorch queued.
+    # `keep_unused` keeps `rows` and `action` as inputs even if the function does not read them. A
+    # GPU starts a call only when all work on its inputs that PyTorch queued has finished. Without
+    # these inputs, the call could overwrite memory that PyTorch's queued work still reads.
     donating = functools.partial(jax.jit, donate_argnums=0, keep_unused=True)
     return jax.jit(reset, keep_unused=True), donating(reset_rows), donating(step)
 

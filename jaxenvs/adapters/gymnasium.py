@@ -1,7 +1,8 @@
 """`to_gymnasium`: one environment as a `gymnasium.Env`, and all ids in Gymnasium's registry.
 
 Deliberate differences from a typical `gymnasium.Env`: a step after the end of an episode raises an
-error, and so does an action outside the space. `terminated` and `truncated` are never both true.
+error, and so does an action outside the action space. `terminated` and `truncated` are never both
+true.
 """
 
 import functools
@@ -143,7 +144,7 @@ def to_gymnasium(
 ) -> GymnasiumEnv:
     """Return an environment (or the environment of an id) as a `gymnasium.Env`.
 
-    `fields` are arguments of `jaxenvs.make`, for an id. `params` apply to all episodes.
+    If `env` is an id, `fields` are passed to `jaxenvs.make`. `params` apply to all episodes.
     `render_mode` is None or "rgb_array", which draws tiles of `render_tile_size` pixels. If an
     action can be illegal, `info["action_mask"]` is 1 for legal actions. Raises the errors of
     `jaxenvs.make`, and `ValueError` for an unknown render mode.

@@ -261,8 +261,8 @@ def to_gymnasium_vec(
     """Return `num_envs` copies of an environment as a `gymnasium.vector.VectorEnv`.
 
     `autoreset_mode` is one of Gymnasium's modes, NEXT_STEP by default. Leaves of `params` may have
-    a leading axis of `num_envs`. `reset_source` is explained in `VectorEnv`. `fields` are arguments
-    of `jaxenvs.make`, for an id. Raises the errors of `make_vec`.
+    a leading axis of `num_envs`. `reset_source` is explained in `VectorEnv`. If `env` is an id,
+    `fields` are passed to `jaxenvs.make`. Raises the errors of `make_vec`.
     """
     return GymnasiumVectorEnv(
         env,
@@ -312,8 +312,8 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
 def gathered(info: dict[str, Any], rows: Mask) -> dict[str, Any]:
     """Return the info of a batch in the format of Gymnasium's vector environments.
 
-    `rows` is the mask of environments whose values are valid; the values of the others become zero.
-    Each entry `name` gets a companion `_name`, a copy of this mask.
+    `rows` is the mask of environments whose values are valid. The values of all other environments
+    become zero. For each entry `name`, the result also has an entry `_name`, a copy of `rows`.
     """
     found: dict[str, Any] = {}
     if not rows.any():

@@ -7,8 +7,9 @@ As in gymnax, `step` restarts done episodes. There are two versions of the inter
 Deliberate differences from gymnax:
 
 - `terminated` and `truncated` are never both true.
-- Under `vmap`, levels are generated only for environments whose episode is done. gymnax generates a
-  level for every environment in every step.
+- Under `vmap`, the environment's `reset_source` determines how levels are generated: `exact`
+  generates levels only for environments whose episode is done. gymnax generates a level for every
+  environment in every step.
 - There is no `is_terminated` or `is_terminal`, because termination does not follow from the state
   alone.
 """
@@ -168,9 +169,9 @@ def to_gymnax(
 
     With `legacy`, `step` returns the five values of gymnax 0.0, as PureJaxRL, rejax, PureJaxQL and
     Craftax_Baselines expect. With `auto_reset=False`, `step` does not restart episodes; a wrapper
-    must do so, such as craftax's optimistic resets. `fields` are arguments of `jaxenvs.make`, for
-    an id. Both interfaces use only gymnax's spaces and base class, so they work with any installed
-    gymnax from 0.0.9 on.
+    must do so, such as craftax's optimistic resets. If `env` is an id, `fields` are passed to
+    `jaxenvs.make`. Both interfaces use only gymnax's spaces and base class, so they work with any
+    installed gymnax from 0.0.9 on.
     """
     kind = LegacyGymnaxEnv if legacy else GymnaxEnv
     return kind(common.environment(env, fields, "to_gymnax"), auto_reset)
@@ -179,7 +180,8 @@ def to_gymnax(
 class Drawn(spaces.Box):
     """A `Box` of gymnax that samples as jaxenvs' `Box` does.
 
-    Every integer or boolean of the space can be drawn.
+    Every integer or boolean of the space can be drawn. The `sample` of gymnax's own `Box` never
+    draws the largest integer.
     """
 
     def __init__(self, box: Box) -> None:
@@ -208,8 +210,9 @@ def _end_of(step: Step) -> dict[str, Array]:
 def restarting(env: Env) -> Any:
     """Return a function (ended, key, state, params) -> state that starts an episode if `ended`.
 
-    If `ended` is false, the function returns `state`. Levels are generated only for environments
-    where `ended` is true, both in a single call and under `vmap`, which uses `make_vec`. A single
+    If `ended` is false, the function returns `state`. A single call generates a level only if
+    `ended` is true. Under `vmap`, the function calls `reset_rows` of a `make_vec` batch, which
+    generates levels as the `reset_source` of `env` says, with `exact` in place of `pool`. A single
     call and a call under `vmap` give the same levels.
     """
     source = "exact" if env.reset_source == "pool" else env.reset_source

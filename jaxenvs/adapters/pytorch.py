@@ -1,4 +1,4 @@
-"""`to_torch_vec`: many copies of an environment, whose results are PyTorch tensors on its device.
+"""`to_torch_vec`: a batch of one environment that returns PyTorch tensors on the batch's device.
 
 Results are exchanged by DLPack, without copies. On a GPU, the host does not wait for them. The
 batch has the methods of Gymnasium's `VectorEnv`, with two deliberate differences. First, every
@@ -76,9 +76,9 @@ class TorchVectorEnv(ExportedBatch):
         """Advance every environment by its action.
 
         Returns observations, rewards (float32), `terminated` and `truncated` (bool) and `info`.
-        With `autoreset="same_step"`, `info["final_obs"]` has the observation of every environment
-        before a restart. Raises `TypeError` or `ValueError` for actions of the wrong shape or type
-        and, with `check_actions`, for values outside the action space.
+        With `autoreset="same_step"`, `info["final_obs"]` has the observation that every environment
+        had after the step and before a restart. Raises `TypeError` or `ValueError` for actions of
+        the wrong shape or type and, with `check_actions`, for values outside the action space.
         """
         if self.check_actions:
             on_host = jax.tree.map(_numbers, actions)
@@ -158,8 +158,8 @@ def to_torch_vec(
     `device` is "cpu", "cuda", "cuda:1", a `torch.device` or a device of JAX; None is JAX's default
     device. JAX and PyTorch both run on it. `autoreset` and `reset_source` are explained in
     `VectorEnv`. Leaves of `params` may have a leading axis of `num_envs`. With `check_actions`,
-    every action is compared with the action space, and the host waits for the GPU. `fields` are
-    arguments of `jaxenvs.make`, for an id.
+    every action is compared with the action space, and the host waits for the GPU. If `env` is an
+    id, `fields` are passed to `jaxenvs.make`.
 
     A tensor shares memory with a JAX array that only the caller uses: no later step overwrites it,
     and changing it in place does not change the state. Raises the errors of `make_vec`, and

@@ -116,7 +116,8 @@ class SB3VecEnv(VecEnv):
         if attr_name in ("render_mode", "metadata"):
             return [getattr(self.batch, attr_name) for _ in rows]
         default = getattr(self.jaxenv.default_params, attr_name, None)
-        # `attr_name` is not a param, or is a param that consists of several arrays
+        # If `attr_name` is not a param, `default` is None, which has no leaves. A param that
+        # consists of several arrays is not a leaf either.
         if not jax.tree_util.all_leaves([default]):
             return [getattr(self.jaxenv, attr_name) for _ in rows]
         value = np.asarray(getattr(self.batch.params, attr_name))
@@ -155,9 +156,9 @@ class SB3VecEnv(VecEnv):
     ) -> list[Any]:
         """Call a method of the environment once per selected environment; return the results.
 
-        If the method has a parameter `state`, it gets the state of the selected environment. If it
-        also has a parameter `params`, it gets the params of this environment. A value that the
-        caller passes by keyword is used instead.
+        If the method has a parameter `state`, the call passes the state of the selected
+        environment. If the method also has a parameter `params`, the call passes the params of this
+        environment. If the caller gives `state` or `params` by keyword, the caller's value is used.
         """
         rows = list(self._get_indices(indices))
         if method_name == MASKS:
@@ -204,8 +205,8 @@ def to_sb3_vec(
     the infos. If an action can be illegal, `env_method("action_masks")` returns the masks of legal
     actions, as sb3-contrib's `MaskablePPO` expects. Wrap the batch in `VecMonitor` for episode
     statistics. Leaves of `params` may have a leading axis of `num_envs`. `reset_source` is
-    explained in `VectorEnv`. `fields` are arguments of `jaxenvs.make`, for an id. Raises the errors
-    of `make_vec`.
+    explained in `VectorEnv`. If `env` is an id, `fields` are passed to `jaxenvs.make`. Raises the
+    errors of `make_vec`.
     """
     return SB3VecEnv(
         env,

@@ -20,7 +20,7 @@ class Argument(NamedTuple):
 
 
 def schema(arguments: Sequence[Argument]) -> dict[str, Any]:
-    """Return the JSON schema of arguments."""
+    """Return the JSON schema of an object that has the arguments as properties."""
     return {
         "type": "object",
         "properties": {a.name: {**a.schema, "description": a.doc} for a in arguments},
@@ -72,7 +72,7 @@ def _shown(value: Any) -> str:
     """Return a JSON value as text."""
     try:
         return repr(value)
-    except (RecursionError, ValueError):  # raised for an integer of more than 4300 digits
+    except (RecursionError, ValueError):  # deep nesting, or an integer of more than 4300 digits
         return f"a {type(value).__name__} that is too long to show"
 
 

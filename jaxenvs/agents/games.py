@@ -19,7 +19,7 @@ PER_CLIENT, IN_ALL = 8, 64  # maximum numbers of open sessions, of one client an
 MAX_STATE_BYTES = 2**20  # maximum size of one state of an environment, in bytes
 MAX_BITS = 256  # maximum size of a whole number in a field, in bits
 MAX_DEPTH = 8  # maximum depth of lists in a field
-REMEMBERED = 1000  # number of closed sessions whose reason for closing is stored
+REMEMBERED = 1000  # maximum number of closed sessions for which the reason of closing is stored
 Key = tuple[str | None, str]  # (client, name of the session)
 
 
@@ -96,11 +96,12 @@ def _state_bytes(env: Env) -> int:
 
 
 class Games:
-    """Open sessions by name; a session is one `Episode` of one client.
+    """The open sessions of all clients, by name. A session is one `Episode` of one client.
 
     `client` is a string that identifies a client. A client reaches only sessions that were opened
-    with its string. All clients without a known identity have `client` None. Only the names of
-    their sessions, which cannot be guessed, protect the sessions of these clients from each other.
+    with its string. All clients without a known identity have `client` None, so each of them can
+    reach any session that was opened with None, if it knows the session's name. Names cannot be
+    guessed.
 
     The least recently used session is closed if a client with a known identity opens more than
     `per_client` sessions, or if all clients together open more than `in_all`. Methods may be called
@@ -122,8 +123,8 @@ class Games:
         """Add an episode and return the name of its session.
 
         If `session` is "", open a session with a new name. Otherwise `session` must name an open
-        session; the new episode replaces the episode of this session. Raises `UsageError` for
-        another name.
+        session of the client; the new episode replaces the episode of this session. Raises
+        `UsageError` if the client has no open session of this name.
         """
         if session:
             self.find(client, session)

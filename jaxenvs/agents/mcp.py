@@ -94,8 +94,9 @@ async def _serve_stdio() -> None:
 def make_server(games: Games | None = None) -> Server[Games]:
     """Return an MCP server of the tools of `jaxenvs.agents.tools`.
 
-    `games` stores the sessions. If it is None, the server makes a new `Games` each time it runs.
-    Over standard input, each connection is a separate run.
+    `games` stores the sessions. If `games` is None, the server makes a new `Games` each time it
+    runs. Over standard input, the server runs once per connection, so each client has its own
+    `Games`.
     """
 
     @contextlib.asynccontextmanager

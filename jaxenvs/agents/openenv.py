@@ -147,7 +147,7 @@ def to_openenv(env: Env, id: str = "") -> JaxEnvironment:
 def make_app(env: Env, id: str = "", connections: int = CONNECTIONS) -> FastAPI:
     """Return the web application with which OpenEnv serves an environment.
 
-    It answers only requests whose header `Host` names this machine.
+    The application answers only requests whose header `Host` names this machine.
     """
     factory = functools.partial(JaxEnvironment, env, id)
     app = create_fastapi_app(factory, NamedAction, WordsObservation, connections)

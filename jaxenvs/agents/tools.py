@@ -22,14 +22,15 @@ from .games import Games, check_id, environment
 logger = logging.getLogger(__name__)
 MAX_ITEMS = 1000  # maximum length of a list in an answer
 MAX_PROBLEM = 4000  # maximum number of characters of an answer that failed
-# FIELDS are the sections of a page about keywords of `make`. SECTIONS are the sections that the
-# tool `rules` prints by default; with its argument `full`, it prints all sections.
+# The tool `rules` prints the page of an environment, which `jaxenvs info` prints too. FIELDS are
+# the titles of the sections about arguments of `jaxenvs.make`. SECTIONS are the titles of the
+# sections that `rules` prints by default; with its argument `full`, it prints all sections.
 FIELDS = ("Constructor fields", "Params")
 SECTIONS = ("Rules", "Actions", "Reward", "Episode ends", "Achievements", *FIELDS)
 
 
 class Client(NamedTuple):
-    """The caller of a tool."""
+    """The client that calls a tool, and the `Games` object that stores its sessions."""
 
     games: Games
     name: str | None = ""  # identity of the client; None if the identity is not known
@@ -105,7 +106,7 @@ DETAIL = Argument(
 )
 
 
-# The tools.
+# Functions of the tools: each takes the client and the checked arguments, and returns an `Answer`.
 
 
 def _list(client: Client, given: Mapping[str, Any]) -> Answer:

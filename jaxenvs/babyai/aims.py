@@ -11,8 +11,8 @@ from ..grid.aims import Aim
 from ..grid.state import Action
 from . import mission as m
 
-# For each verb, bit mask of the actions that accomplish an instruction whose object the agent does
-# not carry yet.
+# Bit mask, per verb (NOTHING, GO_TO, OPEN, PICK_UP, PUT_NEXT), of the actions that the agent needs
+# for an instruction with this verb if it does not carry the instruction's object yet.
 _ACTS = np.array(
     (0, 0, 1 << Action.TOGGLE, 1 << Action.PICKUP, 1 << Action.PICKUP | 1 << Action.DROP), np.int32
 )
@@ -21,12 +21,12 @@ _ACTS = np.array(
 def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
     """Return the necessary conditions of success: one aim per instruction, or two if `puts`.
 
-    puts: whether instructions can have the verb `PUT_NEXT`. The second aim of an instruction is
-        then to bring the first object to the second object, or the second object to the first.
+    puts: whether instructions can have the verb `PUT_NEXT`, "put A next to B". The second aim of an
+        instruction is then to bring A to B, or B to A.
 
-    The agent has to accomplish the first side of a mission before the second side, so aims of the
-    second side come after aims of the first side. Aims to pick up an object are exempt, because the
-    agent may pick up an object early.
+    In a mission with two sides, such as "a, then b", the agent has to accomplish one side first.
+    The aims of the other side therefore come later (`Aim.after`). Aims to pick up an object are
+    exempt, because the agent may pick up an object early.
     """
     found, each = [], 2 if puts else 1
     for i, word in enumerate(state.task):
@@ -53,8 +53,11 @@ def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
 def _aims_before(number: int, comes_after: Bool[Array, ""], each: int) -> Int32[Array, ""]:
     """Return a bit mask of the aims that come before instruction `number` of a mission.
 
-    The mask has all aims of the first side if the instruction is on the second side, else it is 0.
+    Instructions 0 and 1 are the left side of the mission, 2 and 3 the right side. For an
+    instruction of the side that has to be accomplished second, the mask has all aims of the other
+    side. Otherwise the mask is 0.
 
+    comes_after: whether the right side has to be accomplished first.
     each: number of aims per instruction.
     """
     left, right = (1 << 2 * each) - 1, (1 << 4 * each) - (1 << 2 * each)

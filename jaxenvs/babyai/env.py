@@ -1,9 +1,9 @@
 """Base classes of BabyAI's levels, and the check whether a mission is accomplished.
 
-Source: MiniGrid 3.2 `envs/babyai/core`. At the start of an episode, each object gets a mark for
-each description of the mission that fits it. A mark is a bit that moves with the object. When an
-object is picked up or a box is opened, its cell keeps a copy of the marks until the next drop
-action, as in MiniGrid.
+Source: MiniGrid 3.2 `envs/babyai/core`. A mission names objects by descriptions, such as "the red
+ball" or "a box on your left". At the start of an episode, each object gets a mark for each
+description that fits it. A mark is a bit that moves with the object. When an object is picked up or
+a box is opened, its cell keeps a copy of the marks until the next drop action, as in MiniGrid.
 """
 
 from abc import abstractmethod
@@ -42,7 +42,8 @@ LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100
 class BabyLevel(Level):
     """Level whose field `task` is a mission, in the encoding of the module `mission`."""
 
-    # Bit mask per cell: bit d is set if the object in the cell fits description d of the mission.
+    # Bit mask per cell: bit d is set if description d of the mission, such as "the red ball", fits
+    # the object in the cell.
     marks: UInt8[Array, "height width"]
 
 
@@ -53,7 +54,7 @@ class BabyState(GridState):
     # Bit mask per cell: bit d is set if description d of the mission fits the object in the cell.
     # The bits of an object that was picked up remain in its old cell until the next drop action.
     marks: UInt8[Array, "height width"]
-    # Bits 0-3: which instructions are accomplished. Bits 4-7: which instructions the previous step
+    # Bits 0-3: which instructions are accomplished. Bits 4-7: which instructions a step has already
     # checked. Bits 8-15: marks of the carried object.
     progress: Int32[Array, ""]
 
@@ -204,10 +205,11 @@ class BabyEnv(RoomGrid):
     def _check(
         self, state: BabyState, scene: "_Scene", action: Array
     ) -> tuple[BabyState, Bool[Array, ""], Bool[Array, ""]]:
-        """Check the first side of the mission; if that is accomplished, check the second side, too.
+        """Check which instructions of the mission the step accomplishes.
 
-        Returns the state with new progress, whether the mission is accomplished, and whether the
-        mission has failed.
+        A mission such as "a, then b" has two sides. The instructions of the side that has to be
+        accomplished second are checked only once the other side is accomplished. Returns the state
+        with new progress, whether the mission is accomplished, and whether it has failed.
         """
         mission = state.task
         exists, good, bad = 0, jnp.int32(0), jnp.int32(0)

@@ -1,8 +1,9 @@
 """BabyAI's levels with randomly generated missions of several instructions.
 
-Source: MiniGrid 3.2 `envs/babyai/core/levelgen.py` and `envs/babyai/synth.py`. Descriptions have
-MiniGrid's probabilities, but are drawn only from those that fit an object. MiniGrid draws from all
-descriptions until one fits, and rejects the level after 100 failures.
+Source: MiniGrid 3.2 `envs/babyai/core/levelgen.py` and `envs/babyai/synth.py`. A mission names
+objects by descriptions, such as "a red ball". Descriptions have MiniGrid's probabilities, but are
+drawn only from those that fit an object. MiniGrid draws from all descriptions until one fits, and
+rejects the level after 100 failures.
 """
 
 from typing import ClassVar
@@ -96,7 +97,8 @@ class LevelGen(BabyEnv):
     def draw(self, plan: Plan) -> UInt32[Array, " instructions"]:
         """Draw the doors, objects and agent into `plan`; then draw a mission and return it.
 
-        Reject the level (set `plan.accepted` to False) in the cases in which MiniGrid does.
+        As in MiniGrid, reject the level (set `plan.accepted` to False) if its mission is invalid.
+        Without `unblocking`, reject it also if the agent cannot reach every object.
         """
         locked, colour = self._locked_room(plan)
         plan.connect_all()
@@ -109,7 +111,8 @@ class LevelGen(BabyEnv):
     def _locked_room(self, plan: Plan) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
         """Lock a room with probability `locked_prob`, and place its key in another room.
 
-        Returns the index of the locked room, or -1, and the colour of its door.
+        Returns the index of the locked room, or -1 if no room is locked, and the colour of its
+        door.
         """
         if self.locked_prob == 0.0:
             return jnp.int32(-1), jnp.int32(0)
@@ -133,7 +136,8 @@ class LevelGen(BabyEnv):
         what = self._descriptions(plan, things, pose, verbs, needed, locked)
         meant = m.fits(what, things.tile, things.row, things.column, pose)
         plan.accepted = plan.accepted & ~_clashes(verbs, meant, things).any()
-        # With `unblocking`, reject levels whose mission names the key of the locked door.
+        # With `unblocking`, reject levels whose mission names the key of the locked door, as
+        # MiniGrid does. The agent may need this key to open the door.
         if self.unblocking:
             key = jnp.asarray(m.description(Kind.KEY, colour)) & jnp.uint32(0x3F)
             of_door = needed & ((what & jnp.uint32(0x3F)) == key) & (locked >= 0)

@@ -5,12 +5,13 @@ mission with two sides is a sequence: "left side, then right side", or "left sid
 Instructions 0 and 1 are the left side, instructions 2 and 3 the right side; an absent instruction
 is 0.
 
-Fields of an instruction, lowest bits first, with their number of bits: verb (3); strict (1);
-description of the object (10); for `PUT_NEXT`, description of the other object (10); `AFTER` (1,
-only in instruction 2); tile inside the level's boxes (7, only in instruction 0).
-Fields of a description, lowest bits first, with their number of bits: kind (3, 0 for any), colour
-(3, `ANY_COLOUR` for any), place (3, 0 for any), and whether exactly one object fits (1); if so,
-the mission says "the" instead of "a".
+Fields of an instruction, lowest bits first, with their number of bits: verb (3); strict (1; if set,
+acting on a wrong object ends the episode); description of the object (10); for `PUT_NEXT`,
+description of the other object (10); `AFTER` (1; only in instruction 2; set in a mission "left side
+after right side"); tile inside the level's boxes (7; only in instruction 0).
+Fields of a description, lowest bits first, with their number of bits: kind (3; 0 for any); colour
+(3; `ANY_COLOUR` for any); place (3; 0 for any); whether exactly one object fits (1; if so, the
+mission says "the" instead of "a").
 """
 
 from typing import NamedTuple

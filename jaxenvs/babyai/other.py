@@ -1,4 +1,4 @@
-"""BabyAI's levels in which verbs differ between missions, or the target is hidden in a maze.
+"""BabyAI's levels `ActionObjDoor`, `FindObj`, `KeyCorridor` and `OneRoom`.
 
 Source: MiniGrid 3.2 `envs/babyai/other.py`.
 """

@@ -138,8 +138,8 @@ class PutNextCarrying(PutNext):
 class MoveTwoAcross(OpenRooms):
     """Put an object of the left room next to one of the right room; then the other way round.
 
-    The second instruction is about two other objects: an object of the right room has to be put
-    next to an object of the left room.
+    The second instruction is to put an object of the right room next to an object of the left room.
+    No object occurs in both instructions.
     """
 
     objs_per_room: int = 2

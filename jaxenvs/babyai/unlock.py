@@ -73,8 +73,8 @@ class KeyInBox(BabyEnv):
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:
         """Add a locked door to the middle room; place the agent and a box with the key there.
 
-        Return the mission to open the door. The mission also stores the tile of the key, which is
-        in the box.
+        Return the mission to open the door. The encoded mission also stores the tile of the key,
+        because all boxes of a level have the contents that its mission stores.
         """
         door = plan.add_door(plan.middle, locked=True)
         plan.add_object(plan.middle, Kind.BOX)

@@ -1,4 +1,4 @@
-"""Code of the command line: table of commands, argument parser, pages of ids, shell completion.
+"""Code of the command line: table of commands, argument parser, shell completion.
 
-The simple commands `list`, `info` and `check` are here too.
+The commands `list`, `info`, `check`, `games` and `levels` are here too.
 """

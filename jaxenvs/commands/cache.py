@@ -17,7 +17,7 @@ from ..core.files import cache_folder, is_private
 
 SUFFIX = "-cache"  # suffix of the names of JAX's cache files
 MAX_BYTES = 512 * 2**20
-TRIMMED = 0.75  # `trim` removes programs until this fraction of MAX_BYTES is left
+TRIMMED = 0.75  # `trim` removes programs until at most this fraction of MAX_BYTES is left
 MIN_COMPILE_SECONDS = 0.05  # programs that compile in less time are not cached
 # Text in JAX's warnings about entries that it cannot read or write.
 WARNING = "persistent compilation cache entry"

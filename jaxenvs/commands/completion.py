@@ -119,7 +119,7 @@ def _help(name: str, *argv: str) -> str:
 # are the words of the command line up to the cursor. If the word may also be a folder, the
 # first output line is "/". If a package was installed after the cache file of words was written,
 # the program rewrites this file. The variable `line` has the command, then the last option and the
-# words after the option.
+# words after the option; without an option, it has all words before the last word.
 _PROGRAM = """ids="{ids}"
 families="{families}"
 puzzles="{puzzles}"

@@ -74,8 +74,8 @@ def _table(section: Section, width: int) -> Iterator[str]:
 def _widths(columns: list[tuple[str, ...]], width: int) -> tuple[list[int], int]:
     """Return the widths of all columns but the last, and the width of the last column.
 
-    The latter is 0 if the last column does not fit. Every other column is at least as wide as its
-    longest word, so that names are never broken and can be searched for and copied.
+    The width of the last column is 0 if that column does not fit. Every other column is at least as
+    wide as its longest word, so that names are never broken and can be searched for and copied.
     """
     words = [max(map(len, " ".join(column).split()), default=0) for column in columns]
     cells = [max(map(len, column)) for column in columns]

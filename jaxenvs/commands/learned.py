@@ -86,7 +86,7 @@ def is_plain(run: dict[str, Any]) -> bool:
 
 
 def is_same_task(run: dict[str, Any]) -> bool:
-    """Return whether a recorded run used the id as it is, without other constructor fields."""
+    """Return whether a recorded run did not change its task, for example by a constructor field."""
     return ADDED.issuperset(run["apart"])
 
 

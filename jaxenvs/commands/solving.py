@@ -1,4 +1,7 @@
-"""Shortest plans of levels for `jaxenvs levels solve` and `jaxenvs solve`: search, table, files."""
+"""Find the shortest plans of levels, for `jaxenvs levels solve` and `jaxenvs solve`.
+
+The plans are printed as a table, and written as JSON or drawn as a GIF.
+"""
 
 import argparse
 import importlib

@@ -1,1 +1,1 @@
-"""Reader and writer of levels of BabyAI as text: MiniGrid's format, plus missions and marks."""
+"""Reader, writer and random edits of BabyAI's levels as text, and a parser of their missions."""

@@ -1,8 +1,9 @@
-"""Reader and writer of levels and states of BabyAI as text: MiniGrid's format with more headers.
+"""Reader and writer of levels and states of BabyAI as text.
 
-The additional headers have marks and progress. They number instructions from 1: 1 and 2 are the
-left side of a mission, 3 and 4 the right side. In "a, then b", for example, b has number 3.
-Instruction i has the descriptions 2i - 1 and 2i.
+MiniGrid's levels have the same format (`jaxenvs.grid.leveltext`) with fewer headers. Only BabyAI
+has, for example, the headers `marks` and `progress`, with the fields of these names in `BabyState`.
+Headers number instructions from 1: 1 and 2 are the left side of a mission, 3 and 4 the right side.
+In "a, then b", for example, b has number 3. Instruction i has the descriptions 2i - 1 and 2i.
 """
 
 import functools
@@ -33,7 +34,10 @@ PROGRESS = {"done": (0, 4), "checked": (4, 4), "held": (8, 8)}
 
 
 def shared_contents(env: BabyEnv) -> bool:
-    """Return whether all boxes (`Kind.BOX`) of a level contain an object stored in its mission."""
+    """Return whether all boxes (`Kind.BOX`) of a level have the same contents, as in `KeyInBox`.
+
+    The encoded mission of the level then stores these contents.
+    """
     return type(env).contents is not GridEnv.contents
 
 
@@ -47,10 +51,11 @@ def missions(env: BabyEnv) -> tuple[str, ...]:
 
 
 def unpacked(env: BabyEnv, block: Block) -> Picture:
-    """Convert a block to a picture, as `painting.unpacked` does.
+    """Convert a block (the text of a level) to a picture of the editor.
 
-    If all boxes contain the same object (`shared_contents`), the picture has one header `contents`
-    with the object's name, in place of a header for each box.
+    The picture differs from the result of `painting.unpacked` only if all boxes contain the same
+    object (`shared_contents`). It then has one header `contents` with the object's name, in place
+    of a header for each box.
     """
     if not shared_contents(env):
         return painting.unpacked(env, block)
@@ -140,9 +145,9 @@ def read_state(env: BabyEnv, block: Block, grid: np.ndarray, agent: Any, time: A
 
 
 def headers(env: BabyEnv, value: Any, block: Block) -> list[tuple[str, str]]:
-    """Return the headers of a level or state that only BabyAI has.
+    """Return the headers of a level's or state's text that exist only for BabyAI.
 
-    block: the picture and the other headers of the text.
+    block: the picture, and the headers that BabyAI and MiniGrid share.
     """
     task, grid = np.asarray(value.task), np.asarray(value.grid)
     strict = [i for i, word in enumerate(task, 1) if int(word) >> m.STRICT & 1]

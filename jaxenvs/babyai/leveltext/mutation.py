@@ -1,4 +1,8 @@
-"""Random edits of levels of BabyAI, inside `jit`: MiniGrid's edits, and new random instructions."""
+"""Random edits of levels of BabyAI, inside `jit`.
+
+An edit is one of the edits of MiniGrid's levels (`jaxenvs.grid.leveltext.mutation`), or replaces an
+instruction of the mission by a random one.
+"""
 
 import functools
 

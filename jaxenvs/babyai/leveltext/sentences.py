@@ -40,7 +40,7 @@ class Sentence(NamedTuple):
 
 
 def parse(env: Any, header: Header) -> Sentence:
-    """Parse the mission in a header; raise `LevelError` if `env` has no such mission."""
+    """Parse the mission in a header; raise `LevelError` if levels of `env` cannot have it."""
     length = env.level_shape.task.shape[0]
     text = " ".join(header.value.split())
     left, joint, right = text.partition(", then ")
