@@ -68,7 +68,7 @@ def rank_of(uniform: Array, count: Int32[Array, "*batch"]) -> Int32[Array, "*bat
 def nth_bit(
     words: Sequence[Int32[Array, "*batch"]], rank: Array, width: int = 16
 ) -> Int32[Array, "*batch"]:
-    """Return the position of the `rank`-th of the bits that are 1 in a sequence of words.
+    """Return the position of the `rank`-th 1 bit in a sequence of words.
 
     `rank` counts from 0. A word has `width` bits (16 or 32). Positions count from 0 at the lowest
     bit of the first word. The result is undefined if at most `rank` bits are 1.
@@ -106,8 +106,8 @@ def pack(
     per_word = 32 // bits
     count = values.shape[0]
     padded = jnp.pad(values.astype(jnp.uint32), (0, -count % per_word)).reshape(-1, per_word)
-    # A Python loop combines the slices. XLA fuses its chain of operations into the code that reads
-    # the words, but it would not fuse a reduction over an axis.
+    # A Python loop combines the columns of `padded`, because XLA can fuse the loop's chain of
+    # operations into the code that reads the words. XLA would not fuse a reduction over an axis.
     word = jnp.zeros_like(padded[:, 0])
     for i in range(per_word):
         word = word | (padded[:, i] << np.uint32(i * bits))

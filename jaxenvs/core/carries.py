@@ -22,7 +22,7 @@ def as_carry(key: Key, tree: T) -> T:
 
 
 def varying_like(key: Key, leaf: Array) -> Array:
-    """Return `leaf`; under `shard_map`, mark it as varying over the same devices as the key.
+    """Return `leaf`; under `shard_map`, mark it as varying over the same mesh axes as `key`.
 
     JAX marks a constant, such as a `time` of 0 in a new state, as equal on all devices. A step
     makes `time` vary between devices, so a loop with the constant as its initial carry would fail.
@@ -33,7 +33,7 @@ def varying_like(key: Key, leaf: Array) -> Array:
 
 
 def varying_with(inputs: Any, tree: T) -> T:
-    """Return `tree`; under `shard_map`, mark its leaves as varying over the devices of `inputs`.
+    """Return `tree`; under `shard_map`, mark its leaves as varying over the mesh axes of `inputs`.
 
     If any leaf of `inputs` varies over an axis of the device mesh, every leaf of the result does
     too. Each leaf of `inputs` must have elements and must not be a random key. See `varying_like`.

@@ -252,9 +252,10 @@ def action_in(space: Space, action: Any, where: str) -> tuple[PyTree[Array], Boo
 
 
 def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
-    """Convert an action to arrays with the shapes and kinds of dtype (integer, float) of `space`.
+    """Convert an action to arrays; raise `TypeError` if it does not fit `space`.
 
-    Raises `TypeError` if the action does not fit. For a Dict space, the message names the entry.
+    An action fits if it has the shape of the space and, for a space of integers, is an integer. For
+    a Dict space, every entry must fit, and the message names the entry that does not.
     """
     if isinstance(space, Dict):
         if not isinstance(action, Mapping) or set(action) != set(space.spaces):

@@ -25,8 +25,8 @@ class Pointing(NamedTuple):
     """Selection of actions by pointing at the picture of an environment.
 
     The picture is divided evenly into `rows` times `columns` rectangles, called places. A place
-    shows, for example, a lamp of a puzzle or a peg of a tower. The player selects a place with the
-    mouse or a cursor.
+    shows, for example, a lamp of Lights Out or a peg of the Tower of Hanoi. The player selects a
+    place with the mouse or a cursor.
     """
 
     rows: int  # number of rows into which the picture is divided

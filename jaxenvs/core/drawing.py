@@ -1,8 +1,8 @@
 """Pictures of environment states, for players, adapters, notebooks and web pages.
 
-For an environment with tiles, the picture is the result of `picture`, or, if this is None, is
-composed of the sprites of its tiles. For any other environment, the picture shows the observation,
-if the observation is a matrix or an image.
+For an environment with tiles, the picture is the result of `Env.picture`. If `Env.picture` returns
+None, the picture is composed of the sprites of the tiles. For any other environment, the picture
+shows the observation, if the observation is a matrix or an image.
 """
 
 import functools
@@ -39,7 +39,7 @@ def has_tiles(env: Env) -> bool:
 
 
 def has_picture(env: Env) -> bool:
-    """Return whether pictures come from `picture` or the observation, and not from tiles.
+    """Return whether pictures come from `Env.picture` or the observation, not from tiles.
 
     The result is only valid if `is_drawn` is true.
     """

@@ -46,8 +46,8 @@ class Params(Struct):
 class State(Struct):
     """State of an episode: arrays only, without PRNG keys. Subclass it to add fields.
 
-    A state class that is not a subclass must be a `struct` with the field `time` and the method
-    `ticked`.
+    A state class that does not inherit from `State` must be a `struct` with the field `time` and
+    the method `ticked`.
     """
 
     time: Int32[Array, ""]  # number of steps since reset, counted by `Env.step`

@@ -4,9 +4,9 @@ XLA runs a program as a sequence of CUDA graphs ("command buffers"). The flags c
 of XLA that cost time:
 
 - A loop whose number of iterations depends on data is not part of a graph. In each iteration, the
-  host waits for the GPU to learn whether to continue. A step has such a loop if its resets come
-  from `exact` or `stock`.
-- The kernels of a graph run one after another, although few kernels of a step depend on others.
+  host waits for the GPU to learn whether to continue. A step of a batch has such a loop if the
+  reset source is `exact` or `stock`.
+- The kernels of a graph run one after another, although few of them need each other's results.
 - `scan` fills its outputs with zeros first.
 
 A step of 4,096 environments of BabyAI-GoToLocal with reset source `stock` takes 52 us without the

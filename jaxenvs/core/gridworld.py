@@ -261,9 +261,10 @@ class GridWorld(Env):
         return jnp.clip(1.0 - 0.9 * share, 0.0, 1.0)
 
     def view(self, state: Any) -> UInt8[Array, "view_size view_size"]:
-        """Return the tile bytes of the agent's view, indexed `[across, ahead]` as in `seen_tiles`.
+        """Return the tile bytes of the agent's view; 0 for unseen cells.
 
-        A cell that the agent does not see is 0.
+        The view is indexed `[across, ahead]`, as in `seen_tiles`, unless a family overrides this
+        method: `xland` returns the transpose.
         """
         return self.seen_tiles(state)
 

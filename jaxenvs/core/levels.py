@@ -17,7 +17,8 @@ from .random import Key
 def first_accepted(env: Any, key: Key, params: Any) -> PyTree[Array]:
     """Draw candidate levels until `env` accepts one; return it.
 
-    At most `level_budget` candidates are drawn, and the last of them is returned without a check.
+    At most `level_budget` candidates are drawn. If all but the last are rejected, the last is
+    returned without a check.
     """
     if env.level_budget == 1:
         return env.draw_level(key, params)

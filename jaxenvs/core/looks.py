@@ -1,4 +1,4 @@
-"""Sprites of the tile worlds: floors, walls, doors, objects and the agent, drawn with `paint.py`.
+"""Sprites of grid environments: floors, walls, doors, objects and the agent, drawn with `paint.py`.
 
 A paint is an RGB colour, or the name of a shade of the tile's colour (see `SHADES`). Most edges lie
 on multiples of an eighth of a tile, so pictures are crisp at 8 or more pixels per tile. Doors

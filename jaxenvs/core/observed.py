@@ -63,10 +63,10 @@ def _part(name: str, inner: Canvas) -> Canvas:
 
 
 def _is_numeric(space: Box) -> bool:
-    """Return whether a matrix observation is drawn in shades of grey, because it holds quantities.
+    """Return whether a matrix observation holds quantities, which are drawn in shades of grey.
 
-    The result is False if the entries are categories. Each category is drawn in a colour of its
-    own.
+    The result is True for floats, and for integers with more possible values than `CATEGORIES` has
+    colours. Other integers are categories: each value has a different colour.
     """
     is_float = np.issubdtype(space.dtype, np.floating)
     return is_float or int(space.high.max()) - int(space.low.min()) >= len(CATEGORIES)

@@ -15,7 +15,8 @@ def by_platform(*args: Any, cpu: Callable[..., T], default: Callable[..., T]) ->
 
     JAX traces both functions, because it learns the platform only after tracing. If JAX can use no
     platform but the CPU (see `is_cpu_alone`), only `cpu` is traced. This halves the tracing time of
-    a batch of Craft, and of any batch that generates a level for every environment in each step.
+    a batch of Craft environments, and of any batch that generates a level for every environment in
+    each step.
     """
     if is_cpu_alone():
         return cpu(*args)

@@ -88,10 +88,10 @@ def distinct(word: UInt32[Array, " n"], count: ArrayLike) -> Int32[Array, " n"]:
     """Draw distinct uniform integers in `[0, count)`, in random order, from random uint32s.
 
     Each integer first gets a rank: its index among the integers that are not yet taken (a Lehmer
-    code). Rank i is therefore below count - i. To turn a rank into an integer, the function
-    compares it with all earlier ranks, from the latest to the first. It adds 1 each time the value
-    is at least as large as the earlier rank. The comparisons need no earlier integer, so all
-    integers are computed in parallel.
+    code). Rank i is therefore below count - i. Each value starts as a rank and ends as an integer:
+    it is compared with all earlier ranks, from the latest to the first, and 1 is added each time
+    the value is at least as large as the earlier rank. The comparisons use ranks only, not the
+    earlier integers, so all integers are computed in parallel.
     """
     number = np.arange(word.shape[0], dtype=np.int32)
     narrow = np.min_scalar_type(count - 1) if isinstance(count, int) else jnp.int32

@@ -45,7 +45,7 @@ class Ranks(NamedTuple):
         ones = jax.lax.population_count(words)
         # `blocks` is a JAX array, so XLA computes it at run time. If it were a NumPy array, the
         # matrix `earlier` (block, block) would be a large constant in the program. `blocks` has one
-        # extra index at the end. All blocks come before this index, so the last row of `sums` is
+        # extra index at the end. All blocks come before this index, so the last entry of `sums` is
         # the total.
         blocks = jnp.arange(words.shape[0] + 1, dtype=jnp.int32)
         earlier = blocks[None, :-1] < blocks[:, None]

@@ -164,7 +164,7 @@ def spec(id: str) -> EnvSpec:
     """Return the registry entry of an id or an alias.
 
     For `module:Id`, the module is imported first, so that it can register the id. Raises
-    `UnknownIdError`, whose message names the closest ids.
+    `UnknownIdError` for an unknown id; the message names the closest ids.
     """
     if not isinstance(id, str):
         raise TypeError(
@@ -283,8 +283,8 @@ def _natural(id: str) -> tuple[str | int, ...]:
 def absent(ids: Iterable[str], reason: str) -> None:
     """Record why environments of another package are not reproduced, and what to use instead.
 
-    The error message for one of these ids ends with `reason`. If such an id is registered
-    nevertheless, it can be used normally.
+    The error message for one of these ids ends with `reason`. An id that is registered nevertheless
+    works normally.
     """
     _absent.update(dict.fromkeys(ids, reason))
 

@@ -20,7 +20,8 @@ from .starts import LEVEL, Starts, select, tree_bytes, written
 
 # Largest size of the states of a batch, in bytes, at which a GPU makes a new state for every
 # environment and selects the new states of the done environments. For a larger batch, the GPU makes
-# states only for the done environments. Listing them costs six kernels and a wait for the host.
+# states only for the done environments. To list the done environments costs six kernels and a wait
+# for the host.
 SELECTED_BYTES = 32 << 20
 # Largest size of the states of a batch, in bytes, at which `auto` on a GPU uses `fresh`, which
 # generates a level for every environment. Measured on an H200 with 65,536 environments: `fresh` is
@@ -179,10 +180,10 @@ def _by_candidate(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
     """Start new episodes in the done rows, in levels that `accepts` may reject.
 
     A row is one environment of the batch. Each iteration draws `lanes` candidate levels in
-    parallel, and divides them evenly among the done rows that still wait for a level. Each waiting
-    row gets `each` candidates, in the order of the rows' ranks: candidate l belongs to the row of
-    rank l // each. A row takes its first accepted candidate. The result is therefore the same as if
-    the candidates of a row were drawn one after another.
+    parallel, and divides them evenly among the done rows that still wait for a level. The rank of a
+    row is its index among the waiting rows. Candidate l belongs to the row of rank l // each, so
+    each waiting row gets `each` candidates. A row takes its first accepted candidate. The result is
+    therefore the same as if the candidates of a row were drawn one after another.
     """
     lane = np.arange(lanes, dtype=np.int32)
     nowhere = starts.num_envs + lane

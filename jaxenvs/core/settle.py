@@ -1,8 +1,8 @@
 """`settled` and `stored` make XLA compute values once and store them in memory.
 
 Without them, XLA copies a chain of arithmetic into every operation that uses a result of the chain.
-A long chain with many results is then compiled and computed once for each result. This can take
-minutes of compilation and multiply the work by tens.
+A long chain with many results is then compiled and computed once for each result. Compilation can
+then take minutes, and the program can do tens of times the work.
 """
 
 from typing import Any, TypeVar
@@ -52,8 +52,8 @@ def _by_loop(tree: Any) -> Any:
         by_type.setdefault((leaf.shape, leaf.dtype), []).append(i)
     for places in by_type.values():
         group = [leaves[i] for i in places]
-        # The body of the loop must change its arrays, so it rotates the group by one position. The
-        # array of zeros is added because rotating a group of one array changes nothing.
+        # XLA would remove a loop whose body changes nothing, so the body rotates the group by one
+        # position. The array of zeros is added, because a rotation of one array changes nothing.
         group.append(jnp.zeros_like(group[0]))
         kept = jax.lax.fori_loop(0, trips, lambda _, x: [*x[1:], x[0]], group)
         for i, leaf in zip(places, kept, strict=False):

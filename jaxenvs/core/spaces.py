@@ -65,9 +65,9 @@ class Space:
 class Box(Space):
     """All arrays of `shape` and `dtype` with `low <= x <= high`.
 
-    Bounds of floats may be infinite. A component with one infinite bound is sampled from an
-    exponential distribution beyond its finite bound. A component with two infinite bounds is
-    sampled from a normal distribution.
+    Bounds of floats may be infinite. For a component with one infinite bound, the distance from the
+    finite bound is sampled from an exponential distribution. A component with two infinite bounds
+    is sampled from a normal distribution.
     """
 
     def __init__(self, low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -> None:

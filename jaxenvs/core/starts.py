@@ -15,9 +15,9 @@ from . import checks
 from .env import Env, Reset
 from .random import Keys
 
-# Purposes for which random keys are derived. To derive a key, `fold_in` is called with an integer:
-# its high bits, from bit PURPOSE_SHIFT on, are the purpose, and its low bits are the index of the
-# row or level.
+# Purposes for which random keys are derived by `fold_in`. With one key for the batch, the folded
+# integer has the purpose in its high bits, from bit PURPOSE_SHIFT on, and the index of the row or
+# level in its low bits. With one key per environment, the folded integer is the purpose alone.
 STEP, RESET, LEVEL, POOL, STOCK, STOCK_RESET = range(6)
 PURPOSE_SHIFT = 28
 

@@ -25,8 +25,8 @@ from .struct import Struct, struct
 # GPU makes 8,192 levels in little more time than it needs to launch the kernels. For large states,
 # more than 1,024 levels would not fit into the GPU's cache.
 CHUNKS = ((1024, 8192), (1 << 62, 1024))
-# In each step, the first num_envs / 128 done rows (environments) get their states in straight-line
-# code. If more rows are done, a loop serves the remaining rows.
+# If the states of a batch exceed SELECTED_BYTES, the first num_envs / 128 done rows (environments)
+# of each step get their states in straight-line code. A loop serves the remaining done rows.
 SERVED_SHARE = 128
 
 
@@ -38,8 +38,8 @@ class Stock(Struct):
     # find no room in the ring are written to the scratch space.
     states: Any
     # Four integers: index of the next unused state, number of unused states, number of chunks made
-    # so far, and a hash of the params with which the states were made. They are one array, because
-    # XLA would launch a separate kernel to copy each scalar.
+    # so far, and a hash of the params and the ring size with which the states were made. They are
+    # one array, because XLA would launch a separate kernel to copy each scalar.
     counters: Int32[Array, "4"]
 
 

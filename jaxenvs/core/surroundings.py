@@ -104,7 +104,7 @@ def _along(at: dict[tuple[int, int], int], ahead: int, right: int) -> Iterator[i
 
 
 def groups(agents: Int[np.ndarray, "batch 3"]) -> Iterator[tuple[tuple[int, int, int], np.ndarray]]:
-    """Yield each pose (row, column, facing) of a batch, with the indices of its states."""
+    """Yield each pose (row, column, facing) in a batch, with the indices of the states in it."""
     if len(agents) and (agents == agents[0]).all():
         yield tuple(agents[0].tolist()), np.arange(len(agents))
         return
@@ -117,7 +117,11 @@ class Writer:
     """Writes sentences and drawings in the words of a palette, and caches repeated parts."""
 
     def __init__(self, palette: Palette, line: Callable[[bytes], str] | None = None) -> None:
-        """Create empty caches; `line` describes a row of tile bytes that starts at the agent."""
+        """Create empty caches.
+
+        `line` describes in words the tile bytes of the cells in one direction from the agent, the
+        nearest cell first; the agent's own cell is left out.
+        """
         self.palette = palette
         self.thing = Memo(lambda key: Thing(palette.thing(key[0]), key[1]))
         self.line = Memo(line) if line else None

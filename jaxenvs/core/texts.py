@@ -137,7 +137,10 @@ def changes_of(sentences: Sequence[str], is_changed: bool, otherwise: str) -> st
 
 
 def changed_rows(old: str, new: str) -> list[str]:
-    """Return a sentence for each row of a board's text that changed from `old` to `new`."""
+    """Return a sentence for each row of a board's text that changed from `old` to `new`.
+
+    If the number of rows changed, return one text with the whole new board.
+    """
     before, after = old.splitlines(), new.splitlines()
     if len(before) != len(after):
         return [f"The board is now:\n{new}"]
@@ -158,7 +161,7 @@ def board_text(sentences: Sequence[str], legend: str, board: str, detail: str) -
 
 
 def board_changes(old: str, new: str) -> str:
-    """Return a sentence for each row in which two texts of a board differ, or `NO_CHANGE`."""
+    """Return the sentences of `changed_rows`, one per line, or `NO_CHANGE` if there are none."""
     return changes_of(changed_rows(old, new), False, NO_CHANGE)
 
 

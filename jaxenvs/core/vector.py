@@ -1,7 +1,7 @@
 """Batches of one environment that step together and restart by themselves (auto-reset).
 
-`make_vec` returns a `VectorEnv`, whose methods are pure functions. In states, actions and
-observations, the environments of the batch are the first axis of every array.
+`make_vec` returns a `VectorEnv`, whose methods are pure functions. In environment states,
+actions and observations, the first axis of every array is the environment.
 """
 
 import dataclasses

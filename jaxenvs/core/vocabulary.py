@@ -37,7 +37,8 @@ class Vocabulary(NamedTuple):
 def of_map(space: Space) -> Vocabulary | None:
     """Return the vocabulary of observations that are maps of small non-negative integers.
 
-    None if `space` is not two- or three-dimensional, or has other values.
+    None if `space` is not two- or three-dimensional, or contains floats, negative integers or the
+    integer `PICTURE`.
     """
     if not isinstance(space, Box) or len(space.shape) not in (2, 3):
         return None

@@ -222,7 +222,8 @@ class Wrapper(Env, kw_only=False):
     def from_upstream(self, state: Any) -> Any:
         """Turn a state of the original environment in `package` into a state of the wrapper.
 
-        Raises if the wrapper adds something to the state, because the original states lack it.
+        Raises `NotImplementedError` if the wrapper adds something to the state, because the states
+        of the original environment lack it.
         """
         inside = self.env.from_upstream(state)
         return inside if self._keeps_state() else super().from_upstream(state)

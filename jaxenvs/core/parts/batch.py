@@ -20,7 +20,8 @@ class BatchPart(Part):
     # Number of environments that share one level generator on a CPU: the reset source `exact`
     # generates num_envs / rows_per_lane levels at a time.
     rows_per_lane: ClassVar[int] = ROWS_PER_LANE
-    # Maximum number of levels that are generated in parallel, for large levels; 0: no limit.
+    # Maximum number of levels that `VectorEnv.reset` and the reset sources `fresh` and `pool`
+    # generate in parallel; 0: no limit. A limit saves memory if levels are large.
     levels_at_once: ClassVar[int] = 0
     # Whether `carry_over` copies anything into the next episode.
     carries_over: ClassVar[bool] = False

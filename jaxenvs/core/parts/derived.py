@@ -52,7 +52,8 @@ class Derived:
     def restart(self, key: Key, ended: Any, params: Any = None) -> Reset:
         """Start the episode that follows `ended`, the last state of the previous episode.
 
-        Unlike `reset`, this applies `carry_over`.
+        Unlike `reset`, this method applies `carry_over`, which copies statistics of the previous
+        episode into the new state.
         """
         begun = self.reset(key, params)
         if not self.carries_over:

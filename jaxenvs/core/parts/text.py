@@ -12,10 +12,11 @@ class TextPart(Part):
     """Members that read and write levels as text, see `jaxenvs.levels`."""
 
     # Name of the module that reads and writes levels as text, such as a family's `leveltext`; "" if
-    # there is none. It is imported at its first use. It must define `FORMS`, `names(env)`,
-    # `read(env, block, strict)` and `write(env, level, form)`, and may define `block`, `split`,
-    # `layout`, `fields` and `mutate`. For the editor of levels, it must also define the functions
-    # that `jaxenvs.levels.palette` lists.
+    # there is none. It is imported at its first use. It must define `FORMS`, the names of its
+    # formats, and the functions `names(env)`, `read(env, block, strict)` and
+    # `write(env, level, form)`. It may define `block`, `split`, `layout`, `fields` and `mutate`.
+    # `jaxenvs.levels.api` calls these functions. For the editor of levels, the module must also
+    # define the functions that `jaxenvs.levels.palette` lists.
     level_format: ClassVar[str] = ""
     # Name of the module that finds shortest plans of levels; "" if there is none. It is imported at
     # its first use. It must define `solve_levels`, and may define `check`, `TAKES_STATES` and

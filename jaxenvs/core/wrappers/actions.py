@@ -54,8 +54,8 @@ class StickyAction(Wrapper):
     def ending(self, level: PyTree[Array]) -> None:
         """Return None, so that `jaxenvs check` plays no known ending.
 
-        An ending requires that each of its actions is taken. This wrapper may repeat the previous
-        action instead.
+        An `Ending` lists the actions that end an episode, and each of them must be taken. This
+        wrapper may take the previous action instead.
         """
 
     def inner(self, state: WrappedState) -> Any:
@@ -102,7 +102,7 @@ class ActionRepeat(SuccessInInfo):
 
     Gymnasium calls this wrapper `RepeatAction`. `state.time` counts the agent's actions, but
     `max_steps_in_episode` limits the steps of the wrapped environment. The observation and the info
-    come from the last of these steps.
+    come from the last repetition of the action.
     """
 
     num_repeats: int
@@ -170,7 +170,8 @@ class ActionRepeat(SuccessInInfo):
     def ending(self, level: PyTree[Array]) -> None:
         """Return None, so that `jaxenvs check` plays no known ending.
 
-        An ending requires that each of its actions is taken once. This wrapper repeats each action.
+        An `Ending` lists the actions that end an episode, and each of them must be taken once. This
+        wrapper repeats each action.
         """
 
     def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:

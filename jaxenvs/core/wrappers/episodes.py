@@ -153,8 +153,8 @@ class AutoReset(SuccessInInfo):
     `final_mask`, the mask of legal actions in its last state.
 
     `make_vec` is faster for batches, because it generates levels only for done episodes.
-    Gymnasium's `Autoreset` takes a separate step for each reset; `make_vec(...,
-    autoreset="next_step")` does so too.
+    Gymnasium's `Autoreset` takes a separate step for each reset, and so does `make_vec` with
+    `autoreset="next_step"`.
     """
 
     resets_itself = True

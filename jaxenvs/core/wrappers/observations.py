@@ -108,7 +108,7 @@ class FrameStack(StatefulWrapper):
 def boxes(space: Space, owner: str) -> list[Box]:
     """Return the Box spaces of all leaves of an observation, in JAX's order of flattening.
 
-    Raises `ValueError`, whose message begins with `owner`, for other spaces.
+    Raises `ValueError` if a leaf is not a Box; the message begins with `owner`.
     """
     if isinstance(space, Dict):
         return [box for name in sorted(space.spaces) for box in boxes(space.spaces[name], owner)]
