@@ -112,8 +112,9 @@ def grid(env: CraftEnv, block: Text) -> np.ndarray:
     return np.array([[known[sign] for sign in row] for _, row in rows], np.uint8).reshape(shape)
 
 
-# Light: lines `light`, which a text has only if pictures depend on the light. A line has two
-# hexadecimal digits per cell; `ff*48` stands for 48 cells with the light ff.
+# The following functions write and read lines `light`. `levels.write` writes these lines only if
+# pixels are observed. A line has two hexadecimal digits per cell; `ff*48` stands for 48 cells with
+# the light ff.
 
 
 def light_lines(light: np.ndarray) -> Iterator[tuple[str, str]]:
