@@ -133,7 +133,7 @@ class CraftEnv(Env):
 
     @property
     def controls(self) -> Controls:
-        """Keyboard keys of each action: Craftax's keys and the arrow keys, see `facts.KEYS`."""
+        """Keyboard keys of each action: `facts.KEYS`, in the full game `full_facts.KEYS`."""
         return Controls(self.people.KEYS)
 
     @property

@@ -1,9 +1,9 @@
 """The map during a step.
 
 Rules read and write single cells. Reads already see the writes of the step, but the map changes
-only when the stage `plants.grow` applies all writes together. A cell of Classic's map is a block.
-In the full game a cell is a byte: the block in the bits BLOCK, the bit ITEM if a ladder or a torch
-lies on the cell, and the bit LIT if the cell is lit.
+only when the stage `plants.grow` (`plants.grow_in_light` in the full game) applies all writes
+together. A cell of Classic's map is a block. In the full game a cell is a byte: the block in the
+bits BLOCK, the bit ITEM if a ladder or a torch lies on the cell, the bit LIT if the cell is lit.
 """
 
 from collections.abc import Iterable

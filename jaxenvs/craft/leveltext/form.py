@@ -29,7 +29,7 @@ FORMS = (None,)
 
 
 def names(env: CraftEnv) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the header names that are allowed once, and those that are allowed repeatedly."""
+    """Return the names of lines `name: value` that may occur once, and of lines that may repeat."""
     once, repeated = states.names(env.rules), begun.names(env.rules)
     return ("time", *once[0], *repeated[0]), ("legend", *{*once[1], *repeated[1]})
 

@@ -83,7 +83,10 @@ def _signs(rules: Rules, codes: Sequence[int]) -> dict[int, str]:
 
 
 def grid(env: CraftEnv, block: Text) -> np.ndarray:
-    """Return the bytes of all cells, uint8 (size, size), in the full game (floors, size, size)."""
+    """Parse the picture of a text into the bytes of all cells.
+
+    The result is uint8 (size, size), in the full game (floors, size, size).
+    """
     known = {}
     for header in block.all("legend"):
         sign, name = header.value[:1], header.value[1:]
