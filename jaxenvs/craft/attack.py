@@ -96,7 +96,7 @@ def attack(
     if rules.is_full:
         world = world._replace(kills=jnp.minimum(world.kills + one(monsters), MOST_KILLS))
     # Craftax's quirk: if the blow killed a mob, all mobs on that cell lose `Mob.marked`, even mobs
-    # that are still alive.
+    # that are still alive. Until they move, the player and other mobs can enter the cell.
     for role in ROLES:
         mobs[role] = tuple(
             m._replace(marked=m.marked & ~(killed_any & _is_at(m, cell))) for m in mobs[role]

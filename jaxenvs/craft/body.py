@@ -103,9 +103,10 @@ def most(rules: Rules, world: World, vital: str) -> Any:
 def _grow(
     rules: Rules, world: World, need: Need, vitals: dict[str, Any], counters: dict[str, Any]
 ) -> None:
-    """Advance the counter of a need; if the counter exceeds a limit, change the need's vital.
+    """Advance the counter of hunger, thirst or fatigue (`need`), and change the need's vital.
 
-    `vitals` and `counters` are changed in place.
+    The vital changes by one point if the counter exceeds a limit. `vitals` and `counters` are
+    changed in place.
     """
     pace, count, points = rules.pace, counters[need.counter], vitals[need.vital]
     step, asleep = pace, world.sleeping

@@ -286,7 +286,7 @@ class CraftClassic(CraftEnv):
         return self.packed(jnp.int32(0), level.map, world)
 
     def ending(self, level: Level) -> Ending:
-        """Return a level whose episode terminates in two steps: wait, then walk right into lava."""
+        """Return a level, and two actions that end its episode: wait, then walk right into lava."""
         middle = self.size // 2
         ahead = level.map.at[middle, middle + 1].set(Block.LAVA)
         return Ending(level.replace(map=ahead), (Action.NOOP, Action.RIGHT))

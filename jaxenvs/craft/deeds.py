@@ -1,6 +1,6 @@
 """Deeds of the player: collecting from blocks, placing blocks or torches, and crafting items.
 
-Each deed is an entry of the edition's rule tables (`Harvest`, `Placement`, `Recipe`). `choose`
+Each deed is an entry of the tables in `Rules`: a `Harvest`, a `Placement` or a `Recipe`. `choose`
 finds the deed that the action performs, and `do` applies its costs and gains.
 """
 

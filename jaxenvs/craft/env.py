@@ -60,9 +60,9 @@ class CraftEnv(Env):
     package: ClassVar[str] = "craftax"
     level_format: ClassVar[str] = "jaxenvs.craft.leveltext.form"
     reset_source: ClassVar[str] = "exact"
-    # On a CPU, number of environments that share a lane of the reset source `exact`. A lane
-    # generates one world at a time, even if none of its environments needs a world. The number is
-    # large so that few unused worlds are generated; a world takes as long as several hundred steps.
+    # On a CPU, the reset source `exact` generates num_envs / rows_per_lane worlds per iteration of
+    # a loop. Some worlds of an iteration are not needed. The value is large, so that few unneeded
+    # worlds are generated: a world takes as long as several hundred steps.
     rows_per_lane: ClassVar[int] = 512
     levels_at_once: ClassVar[int] = 4096
     idle_action: ClassVar[int | None] = Action.NOOP
@@ -133,7 +133,7 @@ class CraftEnv(Env):
 
     @property
     def controls(self) -> Controls:
-        """Keyboard keys of each action: Craftax's keys and the arrow keys, see `facts.KEYS`."""
+        """Keyboard keys of each action: `facts.KEYS`, in the full game `full_facts.KEYS`."""
         return Controls(self.people.KEYS)
 
     @property

@@ -198,7 +198,8 @@ def _ore_ranges(row: Hills) -> dict[str, np.ndarray]:
 
     The result has four arrays with one entry per ore: where `low` <= draw < `high`, the ore `block`
     replaces the block `on`. A cell in woods has a tree if its draw exceeds `clear`, so the ranges
-    of ores that replace trees are above `clear`.
+    of ores that replace trees are above `clear`. The arrays are padded with empty ranges to
+    _MOST_ORES entries.
     """
     left: dict[Block, tuple[float, float]] = {row.tree: (row.clear, 1 - row.clear)}
     columns: dict[str, list] = {"on": [], "block": [], "low": [], "high": []}

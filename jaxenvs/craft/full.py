@@ -86,8 +86,8 @@ def _odds(moment: Moment) -> Odds:
     """Return, for each mob role, the probability that a mob appears, and its health and type.
 
     The roles are melee, passive and ranged. Melee and ranged mobs are three times as likely until
-    the floor is cleared. On the boss floor they appear only during a wave, and the wave decides
-    their types.
+    the player has killed `ladders.CLEARED` mobs on the floor. On the boss floor, melee and ranged
+    mobs appear only during a wave of the fight, and the wave decides their types.
     """
     rules, world, rows = moment.rules, moment.world, moment.rules.floors
     last, floor = world.floor == rules.last_floor, world.floor
@@ -248,7 +248,7 @@ class CraftFull(CraftEnv):
         return self.packed(jnp.int32(0), cells, world, floors=stores, light=light)
 
     def ending(self, level: FullLevel) -> Ending:
-        """Return a level whose episode terminates in two steps: wait, then hit the necromancer.
+        """Return a level, and two actions that end its episode: wait, then hit the necromancer.
 
         The level's kit starts the fight after the last wave, when one blow defeats the necromancer.
         """

@@ -1,6 +1,7 @@
 """Observations of the full game: `symbolic` as in Craftax, and the compact `ids`.
 
-Each observation has the lit cells of the view, then 51 values about the player.
+Each observation has the cells of the view, with zeros for dark cells. Values about the player
+follow: 51 floats in `symbolic`, 49 bytes in `ids`.
 """
 
 import functools
@@ -59,7 +60,7 @@ class Layout(NamedTuple):
     ground: slice  # 64 * item + block of each cell, row by row; 0 for dark cells
     mobs: slice  # mob on each cell, encoded as in `View.mob`
     projectiles: slice  # mobs' projectiles on each cell, encoded as in `View.projectiles`
-    missiles: slice
+    missiles: slice  # player's projectiles on each cell, encoded as in `View.missiles`
     items: slice  # count or level of each item, in the order of `Rules.items`
     charms: slice  # enchantment of each item in `CHARMS`: 0 none, 1 fire, 2 ice
     health: slice  # two bytes: whole points of health, and the fraction of a point in 256ths

@@ -1,9 +1,9 @@
 """The map during a step.
 
 Rules read and write single cells. Reads already see the writes of the step, but the map changes
-only when the stage `plants.grow` applies all writes together. A cell of Classic's map is a block.
-In the full game a cell is a byte: the block in the bits BLOCK, the bit ITEM if a ladder or a torch
-lies on the cell, and the bit LIT if the cell is lit.
+only when the stage `plants.grow` (`plants.grow_in_light` in the full game) applies all writes
+together. A cell of Classic's map is a block. In the full game a cell is a byte: the block in the
+bits BLOCK, the bit ITEM if a ladder or a torch lies on the cell, the bit LIT if the cell is lit.
 """
 
 from collections.abc import Iterable
@@ -18,10 +18,10 @@ from .compiler.once import once_joined
 
 BLOCK_BITS, BLOCK, ITEM, LIT = 6, 63, 64, 128
 
-DARKEST = 0.05  # a cell is visible if its light exceeds this (light is 0 to 1)
+DARKEST = 0.05  # a cell is visible if its light, which is 0 to 1, exceeds this value
 
-# Number of blocks in a set that one int32 mask can represent, with one bit per block.
-# The sign bit is not used.
+# Number of different blocks for which an int32 mask of a set of blocks has a bit. The sign bit is
+# not used.
 _BITS = 31
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4

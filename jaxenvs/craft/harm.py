@@ -31,7 +31,7 @@ def by_type(rows: Sequence[MobRow | ProjectileRow], type: Any) -> list[Any]:
 def to_player(
     rules: Rules, world: World, rows: Sequence[MobRow | ProjectileRow], type: Any, dreams: Any
 ) -> Any:
-    """Return the points of health that the player loses by an attack of the type `rows[type]`.
+    """Return the points of health that a hit by the mob or projectile type `rows[type]` costs.
 
     `dreams` is True if the player sleeps, which raises the damage. In the full game, armour and
     enchantments reduce the damage, and the boss floor raises it.

@@ -2,7 +2,7 @@
 
 The last bits of the noise depend on the device: GPUs approximate cosines and divisions, and CPUs
 fuse products and sums. In one or two of a million cells, the noise is so close to a threshold that
-two devices generate different blocks. Such a difference may also move a ladder or diamond to
+two devices generate different blocks. The different block can also move a ladder or diamond to
 another cell. If two devices start from equal levels, the integers and floats of their states stay
 bit-identical in every step. There is one exception: a random draw may be so close to the
 probability of a new mob that rounding decides whether the mob appears.

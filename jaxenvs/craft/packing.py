@@ -26,7 +26,7 @@ class Field(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """All packed fields of an edition. Each group of fields starts a new word.
+    """All packed fields of Classic or of the full game. Each group of fields starts a new word.
 
     No field is split over two words.
     """

@@ -106,6 +106,7 @@ def planted(world: World, front: Front, when: Array) -> World:
 def _bits(flags: Array) -> Array:
     """Pack flags into the bits of one int32.
 
-    Each flag is a separate operation, because a reduction would cost a kernel on a GPU.
+    One OR per flag combines the flags, because a reduction over the array would cost a kernel on a
+    GPU.
     """
     return any_of(flags[i].astype(jnp.int32) << i for i in range(flags.shape[0]))

@@ -23,8 +23,8 @@ ARROWS, SPELLS = ("arrow", "arrow2"), ("fireball", "iceball")
 def fly(moment: Moment) -> Moment:
     """Move each mob's projectile by one cell.
 
-    Such projectiles hurt the player, and break tables and furnaces. They end at solid blocks and at
-    mobs, but do not hurt mobs.
+    Mobs' projectiles hurt the player, and break tables and furnaces. They end at solid blocks and
+    at mobs, but do not hurt mobs.
     """
     for slot in range(len(moment.world.projectiles)):
         moment = _fly(moment, slot)

@@ -344,8 +344,8 @@ def _channels(
 ) -> Int32[Array, "cells channels"]:
     """Return the flags of each cell: one for each block, then one for each mob or projectile type.
 
-    If one 32-bit word has room for all flags of a cell, the flags are the bits of such a word,
-    which is computed once per cell. Otherwise each flag is computed from the block and the bit mask
+    If one 32-bit word has room for all flags of a cell, the word is computed once per cell, and
+    each flag is read from its bit. Otherwise each flag is computed from the block and the bit mask
     of the cell.
     """
     kinds, block = len(rules.blocks), blocks.astype(jnp.int32)

@@ -1,6 +1,7 @@
 """Appearance of mobs.
 
-In each step, at most one mob of each role appears, on a random cell among those that are allowed.
+In each step, at most one mob of each role appears. Its cell is drawn from the cells that the rules
+of its type allow.
 """
 
 from collections.abc import Callable

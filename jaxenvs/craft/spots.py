@@ -148,8 +148,8 @@ def _place(rules: Rules, world: World, slot: Any) -> tuple[Int32[Array, ""], Boo
 
     The cell is an index; _NOWHERE stands for no cell. As in Craftax, a slot at most one view height
     above the view gets the cell one view height lower; a slot at most one view width left of
-    the view gets the cell one view width farther right. Such slots and dead slots are not visible,
-    but `sight.who` clears the bit of their type in their cell.
+    the view gets the cell one view width farther right. Slots outside the view and dead slots are
+    not visible, but `sight.who` clears the bit of their type in their cell.
     """
     (height, width), first = rules.view, corner(rules, world)
     row, column = slot.row - first.row, slot.column - first.column

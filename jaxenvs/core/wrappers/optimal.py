@@ -18,16 +18,16 @@ UNKNOWN = -1
 
 
 class DistanceTable(ByContent):
-    """Fewest steps to success from every state of some levels, made by `levels.distances`.
+    """Fewest steps to success from every state that can be reached in a set of levels.
 
-    A call `table(state)` works inside `jit` and `vmap`.
+    `levels.distances` makes the table. A call `table(state)` works inside `jit` and `vmap`.
     """
 
     def __init__(self, words: UInt32[np.ndarray, "n words"], steps: Int32[np.ndarray, " n"]):
-        """Store the words of all states, and the fewest steps to success from each state.
+        """Store the table, sorted by `words` for a binary search.
 
-        `words_of` returns the words of a state. Entry i of both arguments belongs to state i. The
-        states may be given in any order; they are sorted by their words, for a binary search.
+        words: each state as uint32 words, made by `words_of`; the states may be in any order.
+        steps: fewest steps from state i to success; -1 if success is impossible.
         """
         order = np.lexsort(words.T[::-1])
         self.words, self.steps = words[order], steps[order]
@@ -42,7 +42,7 @@ class DistanceTable(ByContent):
 
     @property
     def content(self) -> tuple[np.ndarray, np.ndarray]:
-        """Words of all states, and the fewest steps from each state to success."""
+        """All states as words (see `words_of`), and the fewest steps from each to success."""
         return self.words, self.steps
 
     def __call__(self, state: Any) -> Int32[Array, ""]:
@@ -98,7 +98,8 @@ class OptimalInInfo(Wrapper):
 
     `jaxenvs.levels.distances` makes the table for a set of levels, so wrap an environment that
     plays only these levels, as `levels.from_levels` returns. The table is valid for the default
-    params. A different time limit is allowed, but a different task of XLand is not.
+    params: another time limit is allowed, but params that change the task, such as another ruleset
+    of XLand, make the values wrong.
     """
 
     distances: DistanceTable

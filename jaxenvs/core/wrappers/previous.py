@@ -51,9 +51,9 @@ class PreviousStep(StatefulWrapper):
 
     @property
     def map_features(self) -> Features:
-        """Map features of the wrapped environment, with the previous action and reward.
+        """Inputs of networks with spatial layers, with the previous action and reward.
 
-        All entries are in one flat dict.
+        The wrapped environment's map features, the action and the reward are in one flat dict.
         """
         space, read = self.env.map_features
         parts = dict(space.spaces) if isinstance(space, Dict) else {"obs": space}

@@ -6,7 +6,8 @@ values end in a few packed words. Unless barriers interrupt the chain, XLA compu
 beginning again for nearly every result.
 
 * `once`: barriers in the middle of a rule. Rules call these functions; read `once(x)` as `x`.
-* `edges`: barriers after stages of a step, listed in a table for each edition.
+* `edges`: barriers after stages of a step, listed in one table for Classic and one for the full
+  game.
 * `barriers`: barriers that the views, world generation, the map and the pictures call.
 
 Code for one platform is also in `spots` (the view), `reach` (cells where mobs may appear), `ground`

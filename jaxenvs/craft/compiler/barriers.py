@@ -20,5 +20,8 @@ def materialised(tree: T) -> T:
 
 
 def unknown(tree: T) -> T:
-    """Return a pytree of constants unchanged, but hide their values from XLA's compiler."""
+    """Return a pytree of constants unchanged, but hide their values from XLA's compiler.
+
+    XLA then cannot simplify code that depends on the constants, such as a `cond`.
+    """
     return jax.lax.optimization_barrier(tree)

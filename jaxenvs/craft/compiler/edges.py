@@ -70,8 +70,8 @@ def _repacked(
 ) -> tuple[World, Known, list[Int32[Array, ""]]]:
     """Pack a world and unpack it again; on CPUs and GPUs, XLA computes its words only once.
 
-    Return three values: the unpacked world; its words as a `Known`, the argument of `words_of`; and
-    the int32 scalars `more`, which XLA also computes only once.
+    Return three values: the unpacked world; its words as a `Known`, so that `words_of` can reuse
+    words that stay unchanged; and the int32 scalars `more`, which XLA also computes only once.
     """
     # The player's row, column and floor are also passed as separate scalars, although the packed
     # words contain them, because some kernels need only one of these scalars.

@@ -77,7 +77,7 @@ def lines(env: CraftEnv, level: Any) -> list[tuple[str, str]]:
 
 
 def level(env: CraftEnv, block: Text, grid: np.ndarray, light: np.ndarray | None) -> Any:
-    """Return the level that a text without `time` describes."""
+    """Return the level that a text without the line `time` describes."""
     if light is None:
         return Level(map=jnp.asarray(grid))
     floors, size = grid.shape[:2]

@@ -9,8 +9,9 @@ left out equals the value at the start of an episode. A line about mobs, project
 begin with `floor 3`; the line then describes the stored values of floor 3. A line without `floor`
 describes the player's floor. Positions are map rows and columns, counted from 0.
 
-A state that was read equals the state that was written, bit for bit. A level begins the same
-episodes, but stores the light of its cells in steps of 1/255, or 0 and 1 if no pixels are observed.
+A state that was read equals the state that was written, bit for bit. A level that was read begins
+the same episodes as the level that was written. Only the light of its cells is rounded: to steps of
+1/255, or to 0 or 1 if no pixels are observed.
 """
 
 from typing import Any
@@ -28,7 +29,7 @@ FORMS = (None,)
 
 
 def names(env: CraftEnv) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the header names that are allowed once, and those that are allowed repeatedly."""
+    """Return the names of lines `name: value` that may occur once, and of lines that may repeat."""
     once, repeated = states.names(env.rules), begun.names(env.rules)
     return ("time", *once[0], *repeated[0]), ("legend", *{*once[1], *repeated[1]})
 

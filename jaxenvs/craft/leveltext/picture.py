@@ -83,7 +83,10 @@ def _signs(rules: Rules, codes: Sequence[int]) -> dict[int, str]:
 
 
 def grid(env: CraftEnv, block: Text) -> np.ndarray:
-    """Return the bytes of all cells, uint8 (size, size), in the full game (floors, size, size)."""
+    """Parse the picture of a text into the bytes of all cells.
+
+    The result is uint8 (size, size), in the full game (floors, size, size).
+    """
     known = {}
     for header in block.all("legend"):
         sign, name = header.value[:1], header.value[1:]
@@ -112,8 +115,9 @@ def grid(env: CraftEnv, block: Text) -> np.ndarray:
     return np.array([[known[sign] for sign in row] for _, row in rows], np.uint8).reshape(shape)
 
 
-# Light: lines `light`, which a text has only if pictures depend on the light. A line has two
-# hexadecimal digits per cell; `ff*48` stands for 48 cells with the light ff.
+# The following functions write and read lines `light`. `levels.write` writes these lines only if
+# pixels are observed. A line has two hexadecimal digits per cell; `ff*48` stands for 48 cells with
+# the light ff.
 
 
 def light_lines(light: np.ndarray) -> Iterator[tuple[str, str]]:

@@ -52,7 +52,7 @@ def _of_floor(rules: Rules) -> dict[str, Field]:
 
 @functools.lru_cache(maxsize=8)
 def _start(env: CraftEnv) -> tuple[Any, Any]:
-    """Return the state and the `World` at the start of an episode in an empty world, as NumPy."""
+    """Return state and `World` at the start of an episode on an empty map, as NumPy arrays."""
     level = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), env.level_shape)
     state = env.reset_state(jax.random.key(0), level, env.default_params)
     return jax.device_get((state, env.world(state)))

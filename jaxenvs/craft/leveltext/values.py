@@ -14,7 +14,7 @@ from ..tables import Action, Rules
 
 FACING = {name: int(Action[name.upper()]) for name in ("left", "right", "up", "down")}
 NO_FLOOR = "begin the line with the floor, such as `floor 3,`"
-NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")  # number with a fraction
+NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")  # such as 7, -2.5 or 1e-05
 
 # A line of a text, and its parts that are not parsed yet.
 Line = tuple[Header, list[str]]
@@ -29,7 +29,7 @@ def listed(header: Header) -> list[str]:
 def by_floor(rules: Rules, headers: Iterable[Header]) -> dict[int | None, list[Line]]:
     """Group lines by the floor that their first part names, such as `floor 3`; None: no floor.
 
-    The floor is no longer among the parts of the lines.
+    The returned parts of a line do not include the floor.
     """
     found: dict[int | None, list[Line]] = {}
     for header in headers:
@@ -52,7 +52,10 @@ def each_floor(rules: Rules, headers: Iterable[Header]) -> dict[int | None, Line
 
 
 def pairs(line: Line, fields: Mapping[str, Field]) -> dict[str, Any]:
-    """Parse parts `name value`; raise `LevelError` for an unknown or repeated name."""
+    """Parse the parts `name value` of a line into a dict.
+
+    Raises `LevelError` for an unknown or repeated name, or for a value that its field cannot store.
+    """
     header, parts = line
     found: dict[str, Any] = {}
     for part in parts:

@@ -1,6 +1,6 @@
-"""Drawings of the full game's mobs, which face the viewer or the left.
+"""Drawings of the mobs that only the full game has; they face the viewer or the left.
 
-The mobs that do not walk upright are drawn in module `beasts`; `MOBS` lists all of them.
+Module `beasts` draws the mobs that do not walk upright. `MOBS` has the drawings of both modules.
 """
 
 from ...core.paint import RGB, Layer, block, disc, dots, line, minus, polygon, union

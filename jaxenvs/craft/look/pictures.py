@@ -1,10 +1,10 @@
 """Pictures of Classic: the view by day and by night, and the inventory below it.
 
 The layout is Craftax's: 7 x 9 cells around the player, then two rows of nine items with counts. The
-sprites are new. Each cell has one of `LEVELS` levels of darkness; at dusk, the edge of the view
-darkens before the middle. Noise that changes with time covers dark cells. Craftax shades every
-pixel. This module shades the sprites of small tiles in advance, so that a picture is one gather
-from an array.
+sprites differ from Craftax's. Each cell has one of `LEVELS` levels of darkness; at dusk, the edge
+of the view darkens before the middle. Noise that changes with time covers dark cells. Craftax
+shades every pixel. This module shades the sprites of small tiles in advance, so that a picture is
+one gather from an array.
 """
 
 import functools
@@ -23,12 +23,12 @@ from ..tables import Rules
 from .sprites import atlas, numbers
 from .tiles import tiles
 
-SMALL = 8  # largest side of tiles whose shades are precomputed, in pixels (at 7: 0.6 MB)
+SMALL = 8  # largest side, in pixels, of tiles with precomputed shades (0.6 MB for side 7)
 LEVELS = 16  # number of darkness levels of a cell; 0 is full daylight, LEVELS - 1 the darkest
 NOISY = LEVELS // 2  # lowest level of darkness at which noise is drawn
 VARIANTS = 4  # number of different noise patterns for a tile
-AWAKE_SHADES = NOISY + (LEVELS - NOISY) * VARIANTS
-SHADES = AWAKE_SHADES + LEVELS
+AWAKE_SHADES = NOISY + (LEVELS - NOISY) * VARIANTS  # shades of a sprite if the player is awake
+SHADES = AWAKE_SHADES + LEVELS  # shades of a sprite, including those if the player sleeps
 # Highest number of noise cells (squares of one grey value) along a tile's side.
 # In tiles with more pixels per side, a noise cell covers several pixels.
 NOISE_CELLS = 16
@@ -76,7 +76,7 @@ def picture(
 def darkness(
     rules: Rules, light: Float32[Array, ""], time: Int32[Array, ""]
 ) -> tuple[Int32[Array, "rows columns"], Int32[Array, "rows columns"]]:
-    """Return the level of darkness and the index of the noise pattern of each cell.
+    """Return each cell's level of darkness, 0 to LEVELS - 1, and the index of its noise pattern.
 
     The pattern changes with the time step `time`.
     """
@@ -159,9 +159,10 @@ def apart(draw: Callable[..., Array], shape: tuple[int, ...], *given: Any) -> UI
     """Return `draw(*given)`, a uint8 array of the given shape, without fusing it with later code.
 
     On a CPU, XLA would fuse `draw` with the reshape after it and write the picture pixel by pixel,
-    which takes four times as long. XLA does not fuse a branch of a `cond`. Therefore `draw` is put
-    into such a branch, where it writes whole rows of a tile. The other branch is never taken, but
-    the compiler cannot know this. On other platforms, `draw` is called directly.
+    which takes four times as long. XLA does not fuse a branch of a `cond` with code after the
+    `cond`. Therefore `draw` is put into a branch, where it writes whole rows of a tile. The other
+    branch is never taken, but the compiler cannot know this. On other platforms, `draw` is called
+    directly.
     """
 
     def branch(*given: Any) -> Array:

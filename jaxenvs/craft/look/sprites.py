@@ -107,8 +107,8 @@ def _pairs(rules: Rules, overlays: dict[str, int]) -> list[tuple[Block, int]]:
 
 
 def _placed(rules: Rules, pairs: tuple[tuple[Block, int], ...], overlays: int) -> np.ndarray:
-    # A pair that the rules never produce has no sprite, but a hand-made state may contain it. Such
-    # a pair is shown by the sprite of its overlay above a path.
+    # A pair that the rules never produce has no sprite, but a hand-made state may contain the pair.
+    # Show a pair without a sprite by the sprite of the same overlay above a path.
     first = {pair: len(rules.blocks) + i for i, pair in enumerate(pairs)}
     placed = np.arange(len(rules.blocks), dtype=np.int32)[:, None].repeat(overlays, axis=1)
     for cell, overlay in np.ndindex(placed.shape):
