@@ -52,7 +52,7 @@ class Recorder:
     def __init__(
         self, env: Env, choose: Choose, shown: Callable[[Any, Any], Any] | None = None
     ) -> None:
-        """Record episodes of `env`, in which `choose` selects the actions.
+        """Prepare to record episodes of `env`, in which the policy `choose` selects the actions.
 
         shown: function of (observation, state) whose result is recorded as the observation;
             None: the observation of `env`.

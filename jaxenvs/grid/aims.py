@@ -24,8 +24,8 @@ class Aim(NamedTuple):
     actions: ArrayLike  # least number of actions from facing a cell of the aim to success
     # False if the condition no longer applies, for example because the agent carries the object.
     active: ArrayLike = True
-    # Number of turns to subtract from the lower bound on the steps to success. It is positive if it
-    # is enough that the agent stands next to a cell, whatever direction it faces.
+    # Number of turns to subtract from the lower bound on the steps to success. Positive if it is
+    # enough that the agent stands next to one of `cells`, facing any direction.
     slack: int = 0
     # Bit mask of the actions that every successful plan contains, such as bit `Action.PICKUP` for a
     # pick-up.

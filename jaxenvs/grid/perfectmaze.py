@@ -55,8 +55,8 @@ def tree(side: int, key: Key) -> Bool[Array, "inner inner"]:
     """Return a mask of the free cells of a maze with `side` x `side` rooms; a room is one cell.
 
     The mask has 2 * side - 1 cells per side, without the outer wall. The depth-first search moves
-    to a random unvisited room next to it, and goes back if there is none. The search enters each
-    room except the first once and goes back from it once, so it takes 2 * side**2 - 2 moves.
+    from a room to a random unvisited neighbour, or goes back if there is none. The search enters
+    each room except the first once and goes back from it once, so it takes 2 * side**2 - 2 moves.
     """
     inner = 2 * side - 1
 

@@ -150,9 +150,9 @@ def _fill_boxes(block: Block, grid: np.ndarray) -> None:
 def _carried(env: Any, block: Block, grid: np.ndarray, *, is_state: bool) -> int:
     """Return the tile byte of the object that the agent of a state carries; 0 for none.
 
-    A level has no field for a carried object: its object lies in an empty cell, and the agent picks
-    it up at the start. So for a level, write the object of the header `carrying` to the cell that
-    the header names, and return 0.
+    A level has no field for a carried object. The object lies in a cell of `Level.grid`, from which
+    the reset moves it into the agent's hands. For a level, therefore write the object of the header
+    `carrying` to the cell that the header names, and return 0.
     """
     header = block.get("carrying")
     if header is None:
