@@ -1,4 +1,4 @@
-"""State of a Craft episode: the map, the time step, and all other values packed into int32 words.
+"""State of a Craft episode: the map, the time step, and most other values packed into int32 words.
 
 In a scan on a GPU, XLA launches a kernel for each small array that a step rewrites. Therefore one
 int32 array stores the player and the slots of mobs, projectiles and plants on the player's floor.
@@ -54,8 +54,8 @@ class Mob(NamedTuple):
     type: Any  # type of the mob, an index into `Rules.types(role)`
     alive: Any
     # Whether the rules treat the mob's cell as occupied (Craftax's `mob_map`).
-    # Craftax's quirks: a revived mob is not marked until it moves.
-    # If two mobs are on one cell and one of them leaves, the other is not marked any more.
+    # Craftax's quirks: a dead mob that `attack.revive` makes alive is not marked until `mobs.move`.
+    # If one of two mobs on a cell leaves the cell or is killed, the other is not marked any more.
     marked: Any
 
 
@@ -139,7 +139,7 @@ class FullState(CraftState):
 
 @struct
 class Level(Struct):
-    """Initial map of an episode. The player starts in the middle; there are no mobs yet."""
+    """Initial map of a Classic episode. The player starts in the middle; there are no mobs yet."""
 
     map: UInt8[Array, "size size"]  # block of each cell
 
@@ -183,7 +183,8 @@ def earned_words(rules: Rules) -> int:
 def pack(rules: Rules, world: World, known: Known = UNKNOWN) -> Int32[Array, " words"]:
     """Pack a `World` into int32 words.
 
-    The order is: player, achievements, floor, mob slots, projectile slots, plant slots.
+    The order is: player, achievements, values of the player's floor such as its ladders, mob slots,
+    projectile slots, plant slots.
     """
     words, plants = world_words(rules, world, known), word_of(rules.packing.plant, world.plants)
 

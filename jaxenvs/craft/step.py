@@ -57,10 +57,11 @@ class Moment(NamedTuple):
     hit: Any = _NO  # whether the player hit a mob, set by `attack.strike`
     crowd: Crowd = Crowd((), _ZERO)  # cells of all mobs, set by `mobs.move`
     in_lava: Any = _NO  # whether the player stands in lava, set by `body.burn`
-    deed: Any = _ZERO  # the player's deed, as an index into `deeds._deeds` plus 1; 0 for none
+    # Harvest, placement or recipe of this step: an index into `deeds._deeds` plus 1; 0 for none.
+    deed: Any = _ZERO
     torch: Any = _NO  # whether the player places a torch, set by `deeds.do`
-    # Words into which `edges.repack` packed the world. They are reused for the state after the step
-    # if their values have not changed since then.
+    # Words into which `compiler.edges.repack` packed the world in the middle of the step. A word is
+    # reused for the state after the step if later stages have not changed its values.
     known: Known = UNKNOWN
 
 
@@ -68,9 +69,10 @@ Rule = Callable[[Moment], Moment]
 
 
 def advance(stages: Sequence[Rule], edges: Mapping[Rule, Rule], moment: Moment) -> Moment:
-    """Apply the stages in turn.
+    """Apply the stages in turn, and after each stage the edge that `edges` has for it, if any.
 
-    A stage that is a key of `edges` is followed by that edge, a barrier for XLA, see `compiler`.
+    An edge returns the `Moment` with the same values, but makes XLA store some of them, so that XLA
+    does not compute them again. See `compiler.edges`.
     """
     for stage in stages:
         moment = stage(moment)

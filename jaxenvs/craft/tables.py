@@ -134,13 +134,13 @@ class Need(NamedTuple):
     # Growth of the counter in a step of sleep, as a multiple of its growth in a step awake.
     # If it is negative, the counter falls during sleep.
     asleep: float
-    # If the counter is below -rest during sleep, the vital gains a point. `limit` has the
-    # same unit. None: sleep never gives points.
+    # If the counter is below -rest during sleep, the vital gains a point. The unit of `rest` is the
+    # unit of `limit`. None: sleep never gives points.
     rest: int | None = None
 
 
 class Weapon(NamedTuple):
-    """Damage of a blow with an item; in Classic, multiplied by the number of such items owned."""
+    """Damage of a blow with an item; in Classic, the damage is multiplied by the item's count."""
 
     item: str
     damage: int
@@ -191,7 +191,7 @@ class FloorRow(NamedTuple):
     name: str
     mobs: dict[str, str]  # name of the mob type that appears on the floor, for each role
     chances: dict[str, float]  # probability per step that a mob appears, for each role
-    night: float  # amount by which full darkness raises the probability of a melee mob
+    night: float  # increase of the probability `chances["melee"]` in full darkness
     achievement: Achievement | None  # achievement earned by entering the floor
 
 
@@ -236,7 +236,7 @@ class Rules:
     # The following fields are used in the full game only.
     floors: tuple[FloorRow, ...] = ()  # floors from top to bottom; the last one is the boss floor
     weights: tuple[int, ...] = ()  # reward of each achievement; empty: 1 for every achievement
-    barred: frozenset[Block] = frozenset()  # open blocks that the player cannot enter
+    barred: frozenset[Block] = frozenset()  # blocks not in `solid` that the player cannot enter
     graves: frozenset[Block] = frozenset()  # blocks on which mobs appear on the boss floor
     possessions: tuple[Possession, ...] = ()
     vitals: tuple[str, ...] = VITALS

@@ -85,7 +85,10 @@ def texts(env: "CraftEnv", inputs: Inputs, detail: str) -> list[str]:
 
 
 def known(env: "CraftEnv", inputs: Inputs) -> tuple[Fact, ...]:
-    """Return the facts about one state for the window's panel; `inputs` is a batch of one."""
+    """Return the facts about one state that a viewer shows next to the picture.
+
+    `inputs` is a batch of one state.
+    """
     body, (days,) = _row(inputs.body, 0), _days(inputs)
     people, rules = env.people, env.rules
     last = people.others(rules, body, float(inputs.light[0]), days)
@@ -152,7 +155,8 @@ class _Writer:
     def told(self, inputs: Inputs, is_drawn: bool) -> list[Told]:
         """Return the parts of the text about each state of a batch."""
         cells = inputs.cells.reshape(len(inputs.cells), -1).copy()
-        # The block is arbitrary, because no text mentions the player's cell.
+        # Write one fixed block to the player's cell. Any block would do, because no text mentions
+        # this cell.
         cells[:, self.frame.agent] = Block.GRASS
         seen = map(_creatures, self.writer.things(cells, self.frame))
         drawings = self._drawings(cells) if is_drawn else [""] * len(cells)

@@ -14,7 +14,8 @@ from .ground import cells_of
 from .state import EARNED_BITS, Mob, Plants, Projectile, World, floor_words, of_floor
 from .tables import ROLES, VITALS
 
-# Craftax's names of the fields that store mobs and projectiles, by the names in this package.
+# Craftax's names of the fields that store mobs and projectiles, by the names in this package. The
+# names in FLYING lack their endings: `s` for the projectiles, `_directions` for their directions.
 CLASSIC_KINDS = {"melee": "zombies", "passive": "cows", "ranged": "skeletons"}
 KINDS = {role: f"{role}_mobs" for role in ROLES}
 FLYING = {"projectiles": "mob_projectile", "missiles": "player_projectile"}
@@ -25,8 +26,8 @@ def from_craftax(env: Any, state: Any) -> Any:
     """Convert a state of Craftax to a state of `env`, a Craft environment of the same edition.
 
     `state` is a single `EnvState` of Craftax, which may be traced; convert a batch by `jax.vmap`.
-    Craftax's random key and night noise are dropped. Raises TypeError for a state of the other
-    edition.
+    Craftax's random key is dropped, and with it the noise that Craftax draws from the key in
+    pictures of the night. Raises TypeError for a state of the other edition.
     """
     full = hasattr(state, "player_level")
     if full != env.rules.is_full:
@@ -161,7 +162,7 @@ def _items(inventory: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _counters(theirs: Any, pace: int) -> dict[str, Any]:
-    """Convert Craftax's counters of the intrinsics.
+    """Convert Craftax's counters of recovery, hunger, thirst and fatigue.
 
     Craftax's counters are floats that grow by 1 per step; ours are integers that grow by `pace`.
     """

@@ -47,8 +47,8 @@ class Demos:
     terminated: np.ndarray  # whether the task ended in the step, bool (steps,)
     truncated: np.ndarray  # whether the time limit ended the episode in the step, bool (steps,)
     lengths: np.ndarray  # number of steps of each episode, int64 (episodes,)
-    # Further arrays by name, (steps + episodes, ...), such as `optimal_steps`. Only names that all
-    # episodes have are included.
+    # Further arrays by name, (steps + episodes, ...). An example is `optimal_steps`, the number of
+    # remaining steps of a shortest plan. Only names that all episodes have are included.
     infos: dict[str, np.ndarray] = dataclasses.field(default_factory=dict)
     options: tuple[Mapping[str, Any], ...] = ()  # `Episode.options` of each episode
     metadata: dict[str, Any] = dataclasses.field(default_factory=dict)  # content of metadata.json

@@ -1,8 +1,8 @@
-"""Minari's layout of a dataset: names, folders, and spaces and environments as JSON.
+"""Minari's layout of a dataset: names, folders, and the JSON of spaces and environments.
 
 The layout is as in Minari 0.5.4. The dataset NAMESPACE/NAME-vN is in the folder NAMESPACE/NAME-vN
-of the root. Its folder `data` contains `metadata.json` and `main_data.hdf5`. The latter has one
-group for each episode.
+of the root, the folder of all datasets. The dataset's folder has a folder `data` with the files
+`metadata.json` and `main_data.hdf5`. The HDF5 file has one group for each episode.
 """
 
 import json
@@ -87,7 +87,7 @@ def stored_dtype(space: Space) -> str:
 def env_json(id: str, keywords: dict[str, Any]) -> str:
     """Return the Gymnasium `EnvSpec`, as JSON, from which Minari makes the environment again.
 
-    keywords: fields and params of `jaxenvs.make`.
+    keywords: keyword arguments of `jaxenvs.make`: fields and params of the environment.
     """
     home = "jaxenvs.adapters"
     return json.dumps(

@@ -38,8 +38,8 @@ def load(
         are returned as stored.
     folder: root of all datasets; None: Minari's.
 
-    Text observations become arrays of strings. Raises `DemosError` for a folder that is not a
-    dataset or does not fit the environment.
+    If `env` is None, text observations become arrays of strings. Raises `DemosError` for a folder
+    that is not a dataset or does not fit the environment.
     """
     path = _data_folder(name, folder)
     metadata = _metadata(path)

@@ -1,4 +1,7 @@
-"""`Recorder`: play episodes of a batch in a compiled program and split them on the host."""
+"""`Recorder`: play a batch of episodes in a compiled program.
+
+The arrays of recorded steps are split into episodes on the host.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,7 +16,8 @@ from .data import Episode
 
 SEGMENT = 64  # number of steps that one call of the compiled program takes
 
-# Function of (random key, observations, states, memory) of a batch; returns memory and actions.
+# Policy for a batch: a function of (random key, observations, states, memory) that returns the new
+# memory and the actions. The memory is the policy's state between steps, such as a GRU's state.
 Choose = Callable[[Array, PyTree[Array], Any, PyTree[Array]], tuple[PyTree[Array], PyTree[Array]]]
 
 
@@ -48,7 +52,7 @@ class Recorder:
     def __init__(
         self, env: Env, choose: Choose, shown: Callable[[Any, Any], Any] | None = None
     ) -> None:
-        """Record episodes of `env`, in which `choose` selects the actions.
+        """Prepare to record episodes of `env`, in which the policy `choose` selects the actions.
 
         shown: function of (observation, state) whose result is recorded as the observation;
             None: the observation of `env`.

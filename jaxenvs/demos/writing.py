@@ -18,7 +18,8 @@ from . import layout
 from .data import Episode
 from .layout import DemosError
 
-# Maximum size of a stored option in bytes; HDF5 attributes have less than 64 KiB.
+# Maximum size, in bytes, of an option that is a text. Longer texts are not stored, because an HDF5
+# attribute must be smaller than 64 KiB.
 MOST_ATTRIBUTE = 60_000
 
 
@@ -98,8 +99,8 @@ class Writer:
     def finish(self, **metadata: Any) -> Path:
         """Write metadata.json, with the entries `metadata` added, and give the dataset its name.
 
-        Returns the dataset's folder. Raises `DemosError` if there is no episode, and `OSError` if a
-        file cannot be written.
+        Until this call, the files are in a hidden folder. Returns the dataset's folder. Raises
+        `DemosError` if there is no episode, and `OSError` if a file cannot be written.
         """
         if not self.episodes:
             self.discard()
@@ -193,7 +194,7 @@ class Writer:
 class _File(io.FileIO):
     """File that HDF5 writes to; a failed write does not raise, and `check` raises the first error.
 
-    HDF5 must not see a failed write, because it would then crash when Python ends.
+    The error is hidden from HDF5, because after a failed write HDF5 crashes when Python exits.
     """
 
     error: OSError | None = None

@@ -1,7 +1,8 @@
-"""Aims: necessary conditions of success, from which the oracle computes lower bounds.
+"""Aims: necessary conditions of success, from which lower bounds on the steps are computed.
 
 An aim has a set of cells. To succeed, the agent must face one of these cells, now or later. The
-turns and moves until the agent faces a cell are a lower bound on the steps to success.
+turns and moves until the agent faces a cell are a lower bound on the steps to success. The exact
+solver `jaxenvs.grid.oracle` uses the bounds as the heuristic of its A* search.
 """
 
 from typing import NamedTuple
@@ -23,17 +24,17 @@ class Aim(NamedTuple):
     actions: ArrayLike  # least number of actions from facing a cell of the aim to success
     # False if the condition no longer applies, for example because the agent carries the object.
     active: ArrayLike = True
-    # Number of turns to subtract from the lower bound on the steps to success. It is positive if it
-    # is enough that the agent stands next to a cell, whatever direction it faces.
+    # Number of turns to subtract from the lower bound on the steps to success. Positive if it is
+    # enough that the agent stands next to one of `cells`, facing any direction.
     slack: int = 0
     # Bit mask of the actions that every successful plan contains, such as bit `Action.PICKUP` for a
     # pick-up.
     acts: ArrayLike = 0
     # Bit mask of the earlier aims: if bit i is set, the agent must face a cell of aim i before it
-    # faces a cell of this aim. A plan that moves an object of this aim to another cell is exempt.
+    # faces a cell of this aim. A plan that moves an object of this aim to another cell need not.
     after: ArrayLike = 0
-    # Whether `acts` has a drop that is needed for an object of another aim. A plan that moves an
-    # object of this aim, too, then needs two more actions: a pick-up and a second drop.
+    # Whether `acts` has a drop that puts down an object of another aim. If a plan also moves an
+    # object of this aim, it needs two more actions: another pick-up and another drop.
     twice: ArrayLike = False
 
 

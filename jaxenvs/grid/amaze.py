@@ -1,7 +1,7 @@
-"""AMaze: random walls, and a goal to find with a small view; the usual maze for curricula.
+"""AMaze: find a goal among random walls with a small view; a usual test of curriculum learning.
 
 The levels have the distribution of jaxued (`DramaCow/jaxued` 0f8f128, `maze/util.py`) and minimax
-(`facebookresearch/minimax` d053054, `AMaze`), drawn with other random numbers. Rules, reward, time
+(`facebookresearch/minimax` d053054, `AMaze`), but other random numbers. Rules, reward, time
 limit and image are the same as in jaxued's `Maze`. Deliberate differences: the size includes the
 outer wall; the default of 60 walls is minimax's (jaxued's is 25); the agent walks onto the goal
 (in jaxued the same action ends the episode, but the agent stays in front of the goal); the
@@ -24,7 +24,7 @@ from .state import Level
 
 
 class MazeEnv(SquareGridEnv):
-    """Base class of mazes with walls and one goal; the view is 5 x 5 cells, also through walls."""
+    """Base class of mazes with walls and one goal; the agent sees 5 x 5 cells through walls."""
 
     size: int = 15  # number of cells per side of the grid, outer wall included
     view_size: int = 5
@@ -32,7 +32,7 @@ class MazeEnv(SquareGridEnv):
     obs: str = "dict"
 
     mission: ClassVar[str] = "get to the green goal square"
-    package: ClassVar[str] = ""  # no package, because minigrid does not have these levels
+    package: ClassVar[str] = ""  # reproduced package: none, because minigrid lacks these levels
     full_shows_all: ClassVar[bool] = True
     has_static_map: ClassVar[bool] = True
 

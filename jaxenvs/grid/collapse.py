@@ -41,10 +41,14 @@ class Rule(NamedTuple):
 
 
 class Catalogue(NamedTuple):
-    """The patterns of a preset, their weights, and the rules for neighbouring patterns."""
+    """Patterns that occur in an image, their weights, and the rules for neighbouring patterns.
+
+    Module `wfc` makes one catalogue for each of MiniGrid's presets. A preset has one image.
+    """
 
     patterns: np.ndarray  # uint8 (patterns, width, width): 0 wall, 1 and 2 free
-    weights: np.ndarray  # int32 (patterns,): number of image orientations with the pattern, 1 to 4
+    # int32 (patterns,): number of the image's orientations in which the pattern occurs, 1 to 4.
+    weights: np.ndarray
     # (axis, step along this axis to the neighbour, rules) for each of the four sides of a cell.
     sides: tuple[tuple[int, int, tuple[Rule, ...]], ...]
     wraps: bool
@@ -81,7 +85,7 @@ def _as_set(mask: np.ndarray) -> tuple[int, ...]:
 
 
 def swept(book: Catalogue, wave: Wave) -> Wave:
-    """Remove each pattern of a cell that fits no pattern of at least one of its neighbours."""
+    """Remove from each cell the patterns that fit none of the possible patterns of a neighbour."""
     near = [
         tuple(
             _shifted(word, axis, step, full, book.wraps)
@@ -153,7 +157,10 @@ def drawn(book: Catalogue, possible: list[Array], word: UInt32[Array, ""]) -> li
 
 
 class Progress(NamedTuple):
-    """Carry of the loop in `collapsed`, which makes one level."""
+    """Carry of the loop in `collapsed`, which makes one level.
+
+    `sweeps` counts the iterations, and `contradictions` counts the failed attempts.
+    """
 
     wave: Wave
     sweeps: Int32[Array, ""]

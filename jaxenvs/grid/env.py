@@ -116,7 +116,7 @@ class GridEnv(GridWorld):
         return forward & (front == tiles.GOAL), forward & (front == tiles.LAVA)
 
     def aims(self, state: GridState) -> tuple[Aim, ...] | None:
-        """Return the necessary conditions of success; None if success does not exist.
+        """Return the necessary conditions of success; None if no episode can succeed.
 
         By default, the agent must walk onto a goal. A subclass that overrides `judge` overrides
         this method too.

@@ -1,6 +1,6 @@
 """Texts about grid worlds for players: action keys, facts, and descriptions of observations.
 
-The facts are shown in the panel of the viewer.
+The facts are the mission and the carried object. A viewer shows them in a panel next to the grid.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple

@@ -165,7 +165,8 @@ class MultiRoom(FixedGridEnv):
         """Draw the next room of a chain, and return it packed (see `Room.packed`); -1 if none fits.
 
         `TRIES` rooms are drawn in parallel. The first room that lies inside the grid and overlaps
-        no earlier room is returned. The bits above the packed room have no meaning.
+        no earlier room is returned. In the result, the bits above the packed room only have the
+        order in which rooms are tried; `Room.unpacked` ignores them.
         """
         last, sizes = rooms[-1], self.max_room_size - SMALLEST + 1
         wall, height, width = digits(word[:, 0], 3, sizes, sizes)

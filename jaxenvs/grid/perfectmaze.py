@@ -1,6 +1,6 @@
-"""PerfectMaze: mazes with one path between any two cells (minimax d053054, `PerfectMaze`).
+"""PerfectMaze: mazes with one path between any two free cells (minimax d053054, `PerfectMaze`).
 
-The generator is a randomised depth-first search, as in minimax, drawn with other random numbers.
+The generator is a randomised depth-first search, as in minimax, but with other random numbers.
 """
 
 from typing import ClassVar
@@ -34,7 +34,8 @@ class PerfectMaze(MazeEnv):
     """
 
     min_size: ClassVar[int] = 5
-    # "exact", because levels are costly to generate: the loop has two iterations per room.
+    # "exact" generates levels only for environments whose episode is done. A level is costly: the
+    # loop in `tree` has two iterations per room, one after another.
     reset_source: ClassVar[str] = "exact"
     steps_per_cell: ClassVar[int] = 2
 
@@ -54,8 +55,8 @@ def tree(side: int, key: Key) -> Bool[Array, "inner inner"]:
     """Return a mask of the free cells of a maze with `side` x `side` rooms; a room is one cell.
 
     The mask has 2 * side - 1 cells per side, without the outer wall. The depth-first search moves
-    to a random unvisited room next to it, and goes back if there is none. The search enters each
-    room except the first once and goes back from it once, so it takes 2 * side**2 - 2 moves.
+    from a room to a random unvisited neighbour, or goes back if there is none. The search enters
+    each room except the first once and goes back from it once, so it takes 2 * side**2 - 2 moves.
     """
     inner = 2 * side - 1
 

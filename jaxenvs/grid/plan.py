@@ -23,7 +23,7 @@ from .tiles import Colour, Kind
 KINDS = (Kind.KEY, Kind.BALL, Kind.BOX)  # kinds of objects that can be drawn at random
 NUM_COLOURS = len(Colour)
 STRIDE = 4  # number of iterations of the reachability search between two tests for convergence
-# Cost, in `connect_all`, of an edge whose wall must not get a door.
+# Cost, in `connect_all`, of a pair of neighbouring rooms whose wall must not get a door.
 NEVER = np.uint32(0xFFFFFFFF)
 
 
@@ -167,10 +167,10 @@ class Plan:
     def connect_all(self, avoid: ArrayLike | None = None) -> None:
         """Add unlocked doors to random edges until all rooms are connected.
 
-        MiniGrid adds doors one by one, in random order. Here doors with the same distribution are
-        drawn without a loop. Each edge gets a random cost. An edge gets a door if its cost is at
-        most a threshold: the smallest threshold that connects all rooms. No new door has the colour
-        `avoid`; None or 6 allows every colour.
+        An edge is a pair of neighbouring rooms. MiniGrid adds doors one by one, in random order.
+        Here doors with the same distribution are drawn without a loop. Each edge gets a random
+        cost. An edge gets a door if its cost is at most a threshold: the smallest threshold that
+        connects all rooms. No new door has the colour `avoid`; None or 6 allows every colour.
         """
         a, b = self._geometry.rooms.T
         count = len(a)

@@ -46,7 +46,7 @@ class Parsed(NamedTuple):
     """The contents of a level's or state's text, without the mission."""
 
     grid: np.ndarray  # uint8 (rows, columns): tile bytes
-    seen: picture.Seen  # the agent's pose
+    seen: picture.Seen  # result of `picture.read`, with the agent's pose
     carried: int  # tile byte of the carried object, 0 for none
     is_state: bool  # whether the text is a state, not a level
 
@@ -57,12 +57,15 @@ def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def block(text: str, first: int, form: str | None) -> Block | None:
-    """Parse a text that is a maze in jaxued's format; return None for a text in another format."""
+    """Convert a maze in jaxued's text format to a `Block`; return None for any other text.
+
+    first: line number of the first line of `text`.
+    """
     return maze.block(text, first) if form == "maze" or maze.is_maze(text) else None
 
 
 def read(env: Any, block: Block, *, strict: bool) -> Any:
-    """Return the level or state that a block describes; raise `LevelError` if it is invalid."""
+    """Return the level or state whose text is `block`; raise `LevelError` if it is invalid."""
     found = parsed(env, block, strict=strict)
     task = _task(env, block, found.grid, begins=not found.is_state)
     if not found.is_state:
@@ -72,7 +75,9 @@ def read(env: Any, block: Block, *, strict: bool) -> Any:
 
 
 def parsed(env: Any, block: Block, *, strict: bool, shared_contents: bool = False) -> Parsed:
-    """Parse a block without its mission; raise `LevelError` if it is invalid.
+    """Parse a block, the text of a level or state, except the mission.
+
+    Raises `LevelError` if the text is invalid.
 
     shared_contents: whether all boxes contain the same object, which the mission stores. Otherwise
         each box stores its own contents.
@@ -131,7 +136,7 @@ def _task(env: GridEnv, block: Block, grid: np.ndarray, *, begins: bool) -> Any:
 
 
 def _fill_boxes(block: Block, grid: np.ndarray) -> None:
-    """Put a key into the box of each header such as `contents: 4,1 red key`; boxes must be grey."""
+    """Put a key into the grey box that each header such as `contents: 4,1 red key` names."""
     for header in block.all("contents"):
         place, content = picture.content_of(header, grid.shape)
         if content & 15 != Kind.KEY or grid[place] != GREY_BOX:
@@ -145,9 +150,9 @@ def _fill_boxes(block: Block, grid: np.ndarray) -> None:
 def _carried(env: Any, block: Block, grid: np.ndarray, *, is_state: bool) -> int:
     """Return the tile byte of the object that the agent of a state carries; 0 for none.
 
-    A level has no field for a carried object: its object lies in an empty cell, and the agent picks
-    it up at the start. So for a level, write the object of the header `carrying` to the cell that
-    the header names, and return 0.
+    A level has no field for a carried object. The object lies in a cell of `Level.grid`, from which
+    the reset moves it into the agent's hands. For a level, therefore write the object of the header
+    `carrying` to the cell that the header names, and return 0.
     """
     header = block.get("carrying")
     if header is None:

@@ -1,4 +1,4 @@
-"""Conversion between tasks of MiniGrid levels and texts, which have a mission and a picture.
+"""Conversion between the task of a MiniGrid level and the mission and picture in the level's text.
 
 A task is an int32 with the objects and cells of a mission, see `jaxenvs.grid.tasks`.
 """

@@ -20,7 +20,10 @@ def is_maze(text: str) -> bool:
 
 
 def block(text: str, first: int) -> Block:
-    """Convert the text of a maze to a block with an outer wall; raise `LevelError` if invalid."""
+    """Convert the text of a maze to a `Block` with an outer wall; raise `LevelError` if invalid.
+
+    first: line number of the first line of `text`.
+    """
     lines, first = trimmed(text.split("\n"), first)
     for number, line in enumerate(lines, first):
         if len(line) != len(lines[0]):

@@ -60,7 +60,8 @@ def edited(of: Edits, key: Key, level: Any, edits: int | Array) -> Any:
 def changes(env: Any, fixed: bool) -> list[Change]:
     """Return the random edits that suit levels of `env`, as functions of a key and a level.
 
-    fixed: whether to omit edits that paint, add or remove objects.
+    fixed: whether to omit edits that paint, add or remove objects. It is True if the environment
+        has moving balls, whose number must not change.
     """
     known = set(kinds.of(env) or kinds.KINDS["ObstructedWorld"])
     if "Memory" in kinds.classes(env):

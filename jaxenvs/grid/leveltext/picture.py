@@ -58,7 +58,8 @@ def read(block: Block, grey: Iterable[Cell] | None, *, strict: bool) -> Seen:
     """Parse the picture of a block; raise `LevelError` if it is invalid.
 
     grey: cells where the ambiguous letter `G` means grey; elsewhere it means green. None if the
-        text has no such list: each `G` then means green, with a warning (an error if `strict`).
+        text has no header `grey`: every `G` then means green, with a warning (an error if
+        `strict`).
     """
     rows = [pairs(block, number) for number in range(len(block.picture))]
     row, column = _agent(block, rows)

@@ -1,4 +1,7 @@
-"""Lower bounds on the number of steps to success, from the aims of a mission."""
+"""Lower bounds on the number of steps to success, from the aims of a mission.
+
+An aim is a necessary condition of success: the agent faces one of several cells, see `grid.aims`.
+"""
 
 from typing import Any, NamedTuple
 
@@ -21,8 +24,8 @@ class Level(NamedTuple):
 
     first: Any  # first state of the level
     open: Distances  # distances if the agent can enter every cell except walls
-    # Distances if the agent can enter every cell except walls and locked doors; None if no level
-    # has a locked door.
+    # Distances if the agent can enter every cell except walls and locked doors. None if the bounds
+    # ignore locks, because `level_of` was called with `doors` 0.
     locked: Distances | None
     doors: Int32[Array, " doors"]  # row-major indices of the locked doors, padded with -1
     # Mask of the cells of each aim in the first state; None if there is only one aim.
@@ -34,7 +37,8 @@ class Level(NamedTuple):
 def level_of(env: Any, first: Any, doors: int) -> Level:
     """Compute the `Level` that begins in the state `first`.
 
-    doors: length of the array `Level.doors`, at least the number of locked doors.
+    doors: length of the array `Level.doors`, at least the number of locked doors. With 0, the
+        bounds count locked doors as open; they are then lower, but still valid.
     """
     level = _walled(first, doors)
     aims = env.aims(first)
@@ -80,7 +84,7 @@ def _steps(
 ) -> Int32[Array, ""]:
     """Return a lower bound on the steps until the agent faces a cell of an aim.
 
-    unlocked: the result of `_to_unlock`; None if no level has a locked door.
+    unlocked: the result of `_to_unlock`; None if the bounds ignore locks (see `Level.locked`).
 
     If all doors are still locked and the cells are behind them, the agent must first unlock a door.
     The bound is then the steps to unlock a door, plus the steps from this door to the cells,

@@ -62,9 +62,9 @@ def distances(is_free: Bool[Array, "height width"]) -> Distances:
         return after, (after != carry[0]).any()
 
     best, _ = jax.lax.while_loop(goes_on, body, (first, jnp.bool_(True)))
-    # Values of `best` for the poses that face a cell; the minimum is taken below. A cell is faced
-    # from each of its neighbours. A cell at the edge is also faced by an agent in it that looks
-    # outwards, as in `start`.
+    # Values of `best` for each pose that faces a cell; `between` is their minimum. A cell is faced
+    # from each of its neighbours. An agent on an edge cell that looks outwards faces its own cell,
+    # because `start` clips the faced cell to the grid.
     backward = [_ahead(best[:, :, d], -AHEAD[d][0], -AHEAD[d][1]) for d in range(4)]
     outwards = jnp.asarray(np.stack(start, 2)[rows, columns, :, here])
     backward += [jnp.where(outwards[:, :, d, None], best[:, :, d], FAR) for d in range(4)]

@@ -18,6 +18,8 @@ from . import bounds, nodes
 def domain(env: GridEnv, most: int, is_short: bool) -> Domain:
     """Return the search problem whose nodes can store up to `most` changed cells.
 
+    A changed cell is one that differs from the first state of the level.
+
     is_short: whether states can have more than `most` changed cells. One goal node with the flag
         `CUT` then replaces all of these states. An action that leads to the `CUT` node has as its
         cost the lower bound on the steps from the state before the action.

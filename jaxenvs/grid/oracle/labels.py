@@ -22,7 +22,8 @@ def first_actions(
     """Return the first action of a shortest plan from each state, and a mask of known actions.
 
     states: states of `env` without its wrappers, arrays (states, ...), at any time of an episode.
-    node_budget: largest number of states that a search of up to 64 states stores.
+    node_budget: largest number of states that a search stores. One search handles up to 64 of
+        `states`.
     batch_size: number of states that a search expands together.
 
     An action is known if its plan is proven to be shortest. It is unknown if success is impossible,

@@ -1,7 +1,8 @@
 """Nodes of the search: states of a grid world, packed into a few uint32 words.
 
 A node has the agent, the progress of a BabyAI mission, and a list of the changed cells. A changed
-cell has a tile or BabyAI marks that differ from the first state of the level. The list is sorted,
+cell has a tile or BabyAI marks that differ from the first state of the level. The marks of a cell
+are bits that show which descriptions of the mission fit the object in the cell. The list is sorted,
 so that equal states have equal nodes.
 """
 
@@ -18,8 +19,9 @@ NONE = np.uint32(0xFFFFFFFF)  # value of an unused entry of `Node.changed`
 # Flags in the word `agent` of a node. WON: the episode has ended with success. CUT: the list of
 # changed cells is too short for the state.
 WON, CUT = np.uint32(1 << 19), np.uint32(1 << 20)
-# Flag in the word `agent` of a node: a drop action has removed the marks of all cells that are
-# empty in the first state. The flag replaces entries for these cells in the list of changed cells.
+# Flag in the word `agent` of a node: a drop action has removed the BabyAI marks of all cells that
+# are empty in the first state. The flag replaces entries for these cells in the list of changed
+# cells.
 SWEPT = np.uint32(1 << 21)
 
 

@@ -14,8 +14,9 @@ from . import bounds, nodes
 from .domain import domain
 
 LONG = 512  # length of the array of actions of a plan; a longer plan needs a second search
-# Numbers of changed cells that a node can store in the first and in the second search. A third
-# search has nodes for all cells that can ever change.
+# Numbers of changed cells that a node can store in the first and in the second search. A changed
+# cell differs from the level's first state. In a third search, a node has room for all cells that
+# can ever change.
 SIZES = (8, 20)
 
 
@@ -23,7 +24,7 @@ class Found(NamedTuple):
     """Results of the searches of a batch of levels; each array has one entry per level."""
 
     solved: np.ndarray
-    cut: np.ndarray  # bool: whether the search ended at a state with too many changed cells
+    cut: np.ndarray  # bool: whether the search ended because changed cells did not fit in a node
     length: np.ndarray
     actions: np.ndarray
     lower: np.ndarray  # proven lower bound on the steps of every plan
@@ -77,7 +78,7 @@ class Searcher(NamedTuple):
         return found
 
     def _once(self, tables: bounds.Level, left: np.ndarray) -> Found:
-        """Search with small nodes; if the changed cells do not fit, search with larger ones."""
+        """Search with small nodes; search again with larger ones where changed cells do not fit."""
         found = None
         for size in (*(size for size in SIZES if size < self.most), self.most):
             is_short = size < self.most
@@ -94,6 +95,8 @@ def _search(
     searcher: Searcher, tables: bounds.Level, most: int, is_short: bool, left: np.ndarray
 ) -> Found:
     """Search the levels of the mask `left`; a node can store up to `most` changed cells.
+
+    A changed cell is one that differs from the level's first state.
 
     is_short: whether some states have more than `most` changed cells.
     """

@@ -24,7 +24,8 @@ from . import nodes, sides
 from .searching import SIZES, Found, Searcher
 
 TOGETHER = 64  # largest number of levels that one search solves
-DOORS = 2  # least length of the array of locked doors in a shared program
+# Least length to which the array of locked doors is padded if levels share a compiled program.
+DOORS = 2
 
 
 def solve(
