@@ -48,7 +48,8 @@ class Move(NamedTuple):
 class Predecessors(NamedTuple):
     """Boards from which a single action leads to a given board.
 
-    The same action may lead from several of these boards to the given board.
+    The same action may lead from several of these boards to the given board. An entry is one board,
+    with the action and its cost; entries that are not `valid` must be ignored.
     """
 
     board: PyTree[Array]

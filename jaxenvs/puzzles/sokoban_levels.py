@@ -311,8 +311,8 @@ def _pull(
     """Pull a random box that the player can reach; return the new cells of boxes and player.
 
     First choice: pulls that take a box farther from the target on which it started, and do not end
-    on another target. Second choice: pulls that take a box farther from that target, but onto another
-    target. Third choice: any pull.
+    on another target. Second choice: pulls that take a box farther from that target, but onto
+    another target. Third choice: any pull.
     """
     size, count = floor.shape[0], boxes.shape[0]
     deltas = np.array([-size, 1, size, -1], np.int32)[:, None]
