@@ -40,11 +40,11 @@ class Playground(FixedGridEnv):
         return None
 
     def aims(self, state: GridState) -> None:
-        """Return None, because levels have no mission."""
+        """Return None, because there is no task, so no condition of success."""
         return None
 
     def ending(self, level: Level) -> None:
-        """Return None, because Playground has no task."""
+        """Return None, because no action ends an episode: only the time limit does."""
         return None
 
     def generate(self, key: Key) -> Level:

@@ -24,8 +24,8 @@ class PutNear(SquareGridEnv):
     """Put an object next to another one; the mission names both.
 
     No two objects are alike, and none are adjacent at first, not even diagonally. The agent must
-    drop the object next to the first cell of the other object, even if the other object has been
-    carried away.
+    drop the object next to the cell in which the other object was at first, even if the agent has
+    moved the other object since.
 
     Reward: 1 - 0.9 * steps / max_steps on success. Episode ends: when the wrong object is picked
     up, when the agent tries to drop the carried object, or after 5 * size steps.
@@ -41,8 +41,8 @@ class PutNear(SquareGridEnv):
     def __post_init__(self) -> None:
         """Raise an error if a field has an invalid value."""
         super().__post_init__()
-        # Largest number of objects for which a free cell always remains. An object takes at most
-        # nine cells: its own cell and the eight cells around it.
+        # Largest number of objects that always fit into the room. Objects must not be adjacent, so
+        # each object makes at most nine cells unusable: its own cell and the eight cells around it.
         most = min(((self.size - 2) ** 2 - 1) // 9 + 1, THINGS)
         checks.integer_field("PutNear", "objects", self.objects, 2, most)
 
@@ -71,9 +71,9 @@ class PutNear(SquareGridEnv):
     def judge(self, before: GridState, after: GridState, action: Array, front: Array) -> Verdict:
         """Return (success, failure) of a step.
 
-        The mission is to put one object near another one, the target. A drop next to the target's
-        initial cell is success, elsewhere it is failure. Picking up any object but the one to move
-        is failure.
+        The mission is to put one object near another one, the target. A drop at most one row and
+        one column away from the target's initial cell is success, any other drop is failure.
+        Picking up any object but the one to move is failure.
         """
         tries = (action == Action.DROP) & (before.carried != 0)
         d_row, d_column = direction_vector(after.direction)
@@ -84,7 +84,7 @@ class PutNear(SquareGridEnv):
         return tries & near, (tries & ~near) | wrong
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
-        """Return the necessary conditions of success: to pick up the object, and to drop it."""
+        """Return the necessary conditions of success: a pick-up, and a drop near the target."""
         row, column = tasks.part(state.task, 0), tasks.part(state.task, 1)
         moved = Aim(has(state.grid, tasks.tile(state.task, 3)), 2, state.carried == 0)
         return moved, Aim(cell(state.grid.shape, row, column, reach=1), 1)
@@ -112,7 +112,7 @@ class PutNear(SquareGridEnv):
 def _scattered(
     word: UInt32[Array, "places cells"], inner: int
 ) -> tuple[Int32[Array, " places"], Int32[Array, " places"]]:
-    """Return the rows and the columns of all objects, with the agent as the last entry.
+    """Draw the cells of all objects and, as the last entry, of the agent; return rows and columns.
 
     No two objects are next to each other; the agent may be on any free cell.
     """

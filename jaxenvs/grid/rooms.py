@@ -72,7 +72,8 @@ class RoomGrid(GridEnv):
 class PickUpWorld(RoomGrid):
     """Base class of levels in which the agent must pick up a target.
 
-    The level's task is the tile of the target, which no other object has.
+    The level's task is the tile byte of the target, which encodes its kind and its colour. No other
+    object has the same tile byte.
     """
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:

@@ -21,7 +21,7 @@ def act(
 ) -> tuple[GridState, UInt8[Array, ""]]:
     """Apply one action; return the new state, and the tile that was in front of the agent before.
 
-    `contents` is the tile that replaces a plain box when it is opened.
+    `contents` is the tile that replaces a box of kind `BOX` when the agent opens the box.
     """
     d_row, d_column = direction_vector(state.direction)
     row = (state.row + d_row).clip(0, state.grid.shape[0] - 1)

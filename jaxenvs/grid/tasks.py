@@ -41,7 +41,8 @@ def offset(
 def aim_stop(state: GridState) -> Aim:
     """Return the necessary condition of success if the agent must take `done` next to a cell.
 
-    The agent must stand next to the task's cell, facing any direction.
+    The agent must stand next to the task's cell, facing any direction. `slack` therefore subtracts
+    the turns, at most two, that the agent would need to face the cell.
     """
     where = cell(state.grid.shape, part(state.task, 0), part(state.task, 1))
     return Aim(where, 1, slack=2)

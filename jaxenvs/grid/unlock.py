@@ -92,8 +92,9 @@ class Unlock(RoomGrid):
 class UnlockPickup(PickUpWorld):
     """Open the locked door and pick up the box in the other room.
 
-    Reward: 1 - 0.9 * steps / max_steps for the box. Episode ends: with the box in the agent's
-    hands, or after 8 * room_size**2 steps (16 * room_size**2 where a ball blocks the door).
+    Reward: 1 - 0.9 * steps / max_steps when the agent picks up the box. Episode ends: with the box
+    in the agent's hands, or after 8 * room_size**2 steps (16 * room_size**2 where a ball blocks the
+    door).
     """
 
     room_size: int = 6

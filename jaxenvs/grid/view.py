@@ -1,4 +1,4 @@
-"""Deprecated module: two functions that are now in other modules; importing it gives a warning."""
+"""Deprecated: the old place of two functions; importing this module causes a warning."""
 
 import warnings
 

@@ -11,7 +11,8 @@ Quirks of MiniGrid, reproduced on purpose:
 - The image wraps around at its edges in every preset.
 - Patterns come from four of the image's eight orientations, each used twice.
 - The weight of a pattern is the number of orientations in which it occurs, not its frequency.
-- The order in which cells are chosen is drawn once per level, and kept after a contradiction.
+- A random order of the cells decides between cells with equally few possible patterns. It is drawn
+  once per level, and kept when a contradiction (a cell without a possible pattern) ends an attempt.
 
 Difference from MiniGrid: `info["level_rejected"]` is true where MiniGrid raises an error. The error
 means that 1,000 attempts ended in a contradiction, or that no two free cells are neighbours.
@@ -108,7 +109,7 @@ PRESETS = {
 
 @functools.cache
 def catalogue(preset: str) -> Catalogue:
-    """Return the patterns that occur in the image of a preset, their weights and their rules."""
+    """Return the patterns of a preset's image, their weights, and which of them may be adjacent."""
     width, wraps, image = PRESETS[preset]
     pixels = np.array([["#.,".index(pixel) for pixel in row] for row in image.split()], np.uint8)
     turned = np.rot90(np.fliplr(pixels), axes=(1, 0))
@@ -188,7 +189,7 @@ class WFC(SquareGridEnv):
     size: int = 25  # number of cells per side of the grid, walls included
 
     min_size: ClassVar[int] = 6
-    max_size: ClassVar[int] = 66  # limit so that the ranks of all inner cells fit into `RANK_BITS`
+    max_size: ClassVar[int] = 66  # 64 x 64 inner cells, whose ranks fit into the 12 `RANK_BITS`
     reset_source: ClassVar[str] = "exact"
     # On a CPU, `exact` generates num_envs / rows_per_lane levels at a time, and at least one. With
     # more levels at a time, it would also generate levels that no environment needs.

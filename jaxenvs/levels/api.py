@@ -19,7 +19,7 @@ from . import blocks
 from .blocks import NOTES, Block, Header
 from .errors import LevelError
 
-LIMIT = "limit"  # short name of the param `max_steps_in_episode`
+LIMIT = "limit"  # name of the param `max_steps_in_episode` in the text of a level
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,7 +55,8 @@ def parse(
 ) -> Entry:
     """Parse a text as `read` does; return its level with the params, notes and fields.
 
-    line: number of the text's first line in its file, for messages; None: 1.
+    line: number of the text's first line in its file, for error messages; None: the text is not
+        part of a file, so its first line is line 1.
     """
     if not isinstance(text, str):
         raise TypeError(f"levels.read: the text must be a str, got {type(text).__name__}")
@@ -82,7 +83,8 @@ def write(env: Env, level: PyTree[Any] | Entry, form: str | None = None) -> str:
     `read` turns this text into equal arrays. `form="minigrid"` writes only the picture, exactly as
     minigrid's `pprint_grid` does. This text lacks some colours and all header lines.
 
-    Raises `ValueError` for a value that no text can describe, or only a text above 64 KiB.
+    Raises `ValueError` for a value that no text can describe, and if the text would be larger than
+    64 KiB.
     """
     format = _format(env, "write")
     checks.one_of("levels.write", "form", form, format.FORMS)
@@ -105,9 +107,10 @@ def write(env: Env, level: PyTree[Any] | Entry, form: str | None = None) -> str:
 
 
 def check(env: Env, level: PyTree[Any]) -> list[str]:
-    """Return the errors and warnings about a level, one sentence each.
+    """Return a list: the first error in a level or, if there is no error, all warnings.
 
-    The level is written as text and read again, so all rules of `read` apply.
+    The level is written as text and read again, so all rules of `read` apply. An empty list means
+    that there is nothing to report.
     """
     try:
         text = write(env, level)

@@ -67,7 +67,8 @@ def check_characters(row: str, line: int, known: Container[str], meaning: str) -
 def named(header: Header, text: str, names: dict[str, int], kind: str = "") -> int:
     """Return the value of a name in the dict `names`, such as the tile byte of `red key`.
 
-    Raises `LevelError` for an unknown name; with `kind`, such as `block`, it lists all names.
+    Raises `LevelError` for an unknown name. If `kind` is given, such as `block`, the error message
+    lists all names.
     """
     name = " ".join(text.split())
     if name not in names:

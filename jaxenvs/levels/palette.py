@@ -44,8 +44,8 @@ class Palette:
     # Text of the agent's cell -> (direction, sign below the agent); empty if levels have no agent.
     agents: Mapping[str, tuple[int, str]] = dataclasses.field(default_factory=dict)
     agent: str = "agent"  # name of the agent, for messages
-    # Sign below the agent -> name of the sign in the line `under:` of a level. The dict has the
-    # signs that `agents` lacks.
+    # Sign below the agent -> name of this sign in the line `under:` of a level. The dict has the
+    # signs on which the agent can stand, but for which `agents` has no text.
     under: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property

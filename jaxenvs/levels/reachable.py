@@ -1,4 +1,4 @@
-"""`distances`: the fewest steps to success from every state that can be reached in some levels."""
+"""`distances`: the fewest steps to success from every state that is reachable in given levels."""
 
 import functools
 import os
@@ -29,14 +29,14 @@ def distances(
 
     levels: a file or a sequence of levels, as for `from_levels`.
     max_states: largest number of states of all levels together, without the states that end an
-        episode. A level of DoorKey-8x8 has about 7,000.
+        episode. A level of DoorKey-8x8 has about 7,000 states.
 
     A breadth-first search steps every state with every action, so the result is exact. The time
     limit is ignored. A level that begins solved has distance 1, because an episode ends only after
     a step.
 
     Raises `ValueError` if there are more than `max_states` states, the errors of `from_levels`,
-    and, for an environment without an optimum, the errors of `solve`.
+    and, for an environment that `solve` does not support, the errors of `solve`.
     """
     check_solver(env)
     played = from_levels(env, levels)
@@ -135,7 +135,7 @@ class _Search:
         self.children.append(self.add(words[row, action], children))
 
     def steps(self) -> Int32[np.ndarray, " n"]:
-        """Return the fewest steps from each state to success."""
+        """Return the fewest steps from each state to success; `UNKNOWN` if there is no way."""
         found = np.full(len(self.number), UNKNOWN, np.int32)
         parents, children = (
             np.concatenate([np.zeros(0, int), *edges]) for edges in (self.parents, self.children)

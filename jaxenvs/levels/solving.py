@@ -76,8 +76,8 @@ def first_actions(
     """Return the first action of a shortest plan from each state, and whether it is known.
 
     states: states of `env` without its wrappers, arrays (states, ...), at any time of an episode.
-    node_budget: largest number of states that a search stores. A search solves up to 64 of
-        `states`.
+    node_budget: largest number of states that a search stores. One search finds the actions for up
+        to 64 of the `states`.
     batch_size: number of states that a search expands together.
 
     Works inside `jit`, for Grid and BabyAI. Raises the errors of `check_first_actions`.
@@ -88,8 +88,8 @@ def first_actions(
 def check_first_actions(env: Env) -> Any:
     """Return the family's function `first_actions`.
 
-    Raises `NotImplementedError` for a family without one, and `TypeError` for an environment
-    without an optimum.
+    Raises `NotImplementedError` for a family without this function, and `TypeError` for an
+    environment without shortest plans, such as one with obstacles that move at random.
     """
     check_solver(env)
     found = getattr(_module(env), "first_actions", None)

@@ -14,7 +14,7 @@ from ..core.extras import version
 from ..core.files import replacing
 from .files import id_of
 
-ABOUT = "about"  # name of the array that holds the JSON text about the file
+ABOUT = "about"  # name of the array that holds the result of `_about` as JSON text
 LARGEST = 2**34  # maximum total size of the arrays of a file, in bytes
 KEY = "key:"  # prefix of the names of arrays that are random keys
 
@@ -39,8 +39,9 @@ def save_state(path: str | os.PathLike[str], env: Env, state: PyTree[Any]) -> No
 def load_state(path: str | os.PathLike[str], env: Env) -> PyTree[Any]:
     """Return the state of `env` that `save_state` wrote.
 
-    Raises `ValueError` for a damaged file, and for a file of another environment, other fields,
-    another version of jaxenvs or another type of random keys; the message names the difference.
+    Raises `ValueError` for a damaged file. Also raises it if the state is from an environment of
+    another class or with other fields, from another version of jaxenvs, or if it has another type
+    of random keys; the message names the difference.
     """
     try:
         arrays = _arrays(path)

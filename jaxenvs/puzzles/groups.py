@@ -88,9 +88,10 @@ def _insert(levels: list[_Level], element: np.ndarray, points: int) -> bool:
     level's transversal permutations, so that the product fixes the level's base point. If no such
     permutation exists, sifting stops at this level.
 
-    The chain contains the element if the identity is left after the last level. Otherwise, the
-    permutation that is left becomes a generator of the level where sifting stopped, and of all
-    levels before it.
+    The chain contains the element if the identity is left after the last level. If another
+    permutation is left after the last level, a new level is appended. The permutation that is left
+    becomes a generator of the level where sifting stopped, or of the new level, and of all levels
+    before it.
     """
     depth = 0
     for level in levels:

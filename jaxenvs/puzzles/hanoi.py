@@ -166,9 +166,9 @@ class Hanoi(Puzzle):
     def heuristic(self, instance: Any, board: UInt32[Array, " digits"]) -> Float32[Array, ""]:
         """Return a lower bound of the number of moves.
 
-        For three pegs, it is the optimal number, see `oracle`. For more pegs, the disks are split
-        into groups of adjacent sizes. A table has the optimal number of moves of each group if the
-        other disks are ignored. The bound is the sum over the groups.
+        For three pegs, the bound is the optimal number, see `oracle`. For more pegs, the disks are
+        split into groups of adjacent sizes. A table has the optimal number of moves of each group
+        if the other disks are ignored. The bound is the sum over the groups.
         """
         if self.pegs == 3:
             return self.oracle(instance, board)

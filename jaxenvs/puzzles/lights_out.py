@@ -35,8 +35,8 @@ class Tables(NamedTuple):
     # uint32 (lamps, words): row p is a set of lamps. The solution of a solvable board presses lamp
     # p if an odd number of the lamps in row p are lit.
     solution: np.ndarray
-    # uint32 (nullity, words): basis of the sets of presses that change no lamp. They are the null
-    # space of the matrix `presses` over GF(2).
+    # uint32 (nullity, words): basis of the sets of presses that change no lamp. These sets are the
+    # null space of the matrix `presses` over GF(2).
     quiet: np.ndarray
     every_quiet: np.ndarray  # uint32 (2 ** nullity, words): all sets of presses that change no lamp
 
@@ -169,7 +169,7 @@ class LightsOut(PackedPuzzle):
 
 
 def _parities(board: UInt32[Array, " words"], sets: np.ndarray) -> UInt8[Array, " sets"]:
-    """Return, for each set of bits, 1 if an odd number of them is 1 in the board, else 0."""
+    """Return, for each set of bits, 1 if an odd number of its bits are 1 in the board, else 0."""
     return (cell_count(board & sets) & 1).astype(jnp.uint8)
 
 
@@ -188,8 +188,8 @@ def _solved(presses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Solve `presses @ x = lamps` over GF(2) for all right-hand sides by Gauss-Jordan elimination.
 
     Returns a matrix that maps the lit lamps of a solvable board to a solution, and a basis of the
-    null space. The elimination gives a basis of the left null space, which is the same because
-    `presses` is symmetric.
+    null space. The elimination gives a basis of the left null space, which equals the null space,
+    because `presses` is symmetric.
     """
     count = len(presses)
     rows = np.concatenate([presses, np.eye(count, dtype=bool)], axis=1)

@@ -214,12 +214,12 @@ def divided(key: Key, rows: int, columns: int) -> UInt8[Array, "{rows} {columns}
     A chamber is a rectangular part of the map, at first the whole map. A wall divides it across its
     longer side (a vertical wall if both sides are equal), at a random odd coordinate. The wall has
     a door at a random even coordinate. The two parts are new chambers, which are divided until a
-    chamber is one cell wide. Every cell in an even row and an even column stores the bounds of its
-    chamber. The random uint32 of a division is a hash of the depth and of the chamber's upper left
-    corner, so all cells of a chamber use the same value.
+    chamber is one cell wide or high. Every cell in an even row and an even column stores the bounds
+    of its chamber. The random uint32 of a division is a hash of the depth and of the chamber's
+    upper left corner, so all cells of a chamber use the same value.
 
-    Returns 1 in walls, else 0. If a side of the map is even, the map is generated one cell larger
-    and the last row or column is removed.
+    Returns 1 in walls, else 0. If the number of rows (or columns) is even, the last row (or column)
+    has an odd index, so it may become a wall.
     """
     # Number of rows and of columns with an even index.
     height, width = (rows + 1) // 2, (columns + 1) // 2
@@ -259,9 +259,9 @@ def _divide(
 ) -> Array:
     """Divide every chamber (rectangle without inner walls) by one wall with a door.
 
-    Chambers that are one cell wide are not divided. Returns the updated `cell`, which stores, for
-    each cell in an even row and column, the bounds of its chamber and whether there are walls on
-    its right and below it. `_joined` explains the encoding.
+    Chambers that are one cell wide or high are not divided. Returns the updated `cell`, which
+    stores, for each cell in an even row and column, the bounds of its chamber and whether there are
+    walls on its right and below it. `_joined` explains the encoding.
     """
     top, bottom, left, right = ((cell >> shift) & 63 for shift in (0, 6, 12, 18))
     # Height and width of the chamber, in cells of the map.

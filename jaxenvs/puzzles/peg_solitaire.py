@@ -148,8 +148,8 @@ class PegSolitaire(PackedPuzzle):
         """Return the number of jumps to a single peg, plus 32 if the board is proven unsolvable.
 
         Each jump removes one peg. A pagoda function is a weighted sum over the pegs that no jump
-        can increase. The board is unsolvable if its value of a pagoda function is lower than that
-        of the goal.
+        can increase. The board is unsolvable if its sum is lower than the sum of the goal, which is
+        1 for every function in `PAGODAS`.
         """
         jumps = cell_count(board) - 1
         lost = jnp.zeros((), jnp.bool_)

@@ -18,7 +18,7 @@ _TRACKED = 4  # number of pieces that a pattern database tracks
 class Pattern(NamedTuple):
     """A pattern database: the fewest turns that bring a few pieces home.
 
-    An entry is for one combination of the places where these pieces currently are.
+    The table has one entry for each combination of places where these pieces can be.
     """
 
     tracked: np.ndarray  # int32 (pieces,): index of one sticker of each piece
@@ -204,9 +204,10 @@ def skewb() -> Permutations:
 def pyraminx() -> Permutations:
     """Build the tables of the Pyraminx without its tips.
 
-    The vertices are U L R B, and face i is opposite vertex i. A face lists its three axial stickers
-    in the order of its vertices, and then its three edge stickers in the order of the vertices that
-    are opposite to them.
+    The vertices are U L R B, and face i is opposite vertex i. An axial piece lies at a vertex, just
+    below the tip. A face lists the stickers of its three axial pieces in the order of their
+    vertices, and then its three edge stickers in the order of the vertices that are opposite to
+    them.
     """
     stickers = []
     for face in range(4):

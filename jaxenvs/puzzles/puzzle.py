@@ -1,4 +1,4 @@
-"""`Puzzle`: a deterministic environment that a search can expand.
+"""`Puzzle`: base class of deterministic environments for learners and for search.
 
 A puzzle's rules are one pure function, `apply`. `step` (for learners), `neighbours` (for search)
 and the action mask are derived from it.
@@ -48,7 +48,8 @@ class Move(NamedTuple):
 class Predecessors(NamedTuple):
     """Boards from which a single action leads to a given board.
 
-    The same action may lead from several of these boards to the given board.
+    The same action may lead from several of these boards to the given board. An entry is one board,
+    with the action and its cost; entries that are not `valid` must be ignored.
     """
 
     board: PyTree[Array]
@@ -79,7 +80,7 @@ class Puzzle(Env):
     A subclass defines the abstract methods, `observation_space` and `atlas`. It also defines
     `tiles` unless its observation is a matrix of sprite indices. Other methods and fields are
     optional: `inverse` or `predecessors`, `goal`, `heuristic`, `oracle`, `is_dead`, `read_level`,
-    and `characters` or `text` with a `legend`.
+    and, for texts, `legend` with `characters`, `written` or `text`.
     """
 
     reset_source: ClassVar[str] = "auto"

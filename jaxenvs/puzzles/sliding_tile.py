@@ -182,8 +182,8 @@ class SlidingTile(PackedPuzzle):
     def _shuffled(self, key: Key) -> UInt32[Array, " words"]:
         """Draw a uniform solvable board as a product of random exchanges.
 
-        The number of exchanges is the parity of the permutation. If a board with this parity is
-        unsolvable, tiles 1 and 2 are exchanged as well.
+        The permutation is even if the number of exchanges is even. If the drawn board is
+        unsolvable, tiles 1 and 2 are exchanged as well, which makes it solvable.
 
         The number in each cell is computed independently of the other cells, by following the
         cell's index through all exchanges. XLA can therefore compile one kernel that stores no
@@ -201,8 +201,9 @@ class SlidingTile(PackedPuzzle):
             blank = _exchanged(blank, last, other)
         # A board is solvable if its parity relative to the goal equals the parity of the blank's
         # distance from the last cell, or from the first cell, which has the same parity. `odd` is
-        # the parity relative to the board with number i in cell i. Between this board and the goal
-        # is a cycle of all numbers: `cells - 1` exchanges, which are added.
+        # the parity relative to the board with number i in cell i. A cycle of all numbers turns
+        # that board into the goal. The cycle consists of `cells - 1` exchanges, whose number is
+        # therefore added.
         distance = blank // self.size + blank % self.size
         wrong = odd ^ ((distance + cells - 1) % 2 == 1)
         board = jnp.asarray(tables.filled)
@@ -352,8 +353,8 @@ def _conflicts(n: int) -> np.ndarray:
     """Return, for each code of a row or column, the number of moves that linear conflicts add.
 
     The codes are from `_line_codes`, without their lower bits. Each tile that must leave its
-    line (row or column) to let others pass adds two moves. The largest set of tiles that can stay
-    is a longest increasing subsequence of the goal positions in the line.
+    line (row or column) to let other tiles pass adds two moves. The largest set of tiles that can
+    stay is a longest increasing subsequence of the goal positions in the line.
     """
     codes = np.arange((n + 1) ** n)
     digits = np.stack([codes // (n + 1) ** k % (n + 1) for k in range(n)])

@@ -207,8 +207,8 @@ class Sokoban(Puzzle):
         The sum is rounded to float32 only once.
         """
         gained = self._on_targets(instance, move.board) - self._on_targets(instance, before)
-        # Only the last subtraction rounds, because `whole` is exact. A sum in
-        # tenths, divided by 10, would be less exact: XLA may compile the division to a product with
+        # Only the last subtraction rounds, because `whole` is exact. To compute the sum in tenths
+        # and divide it by 10 would be less exact: XLA may compile the division to a product with
         # 0.1, which rounds 10.9 up.
         whole = gained + 10 * solved.astype(jnp.int32)
         return whole.astype(jnp.float32) - np.float32(0.1)

@@ -130,8 +130,8 @@ def draw(key: Key, size: int, boxes: int, pulls: int) -> Drawn:
     """Generate a solvable level that is not solved.
 
     All boxes start on the targets and are pulled away. The reversed pulls solve the level. The
-    level cannot be solved already: the first pull is always possible, and no pull may bring the
-    last box back onto a target.
+    level cannot be solved already: the first pull is always possible, and pulls after which all
+    boxes would be on targets are not allowed.
 
     `PLAYS` random sequences of pulls are tried, and the one with the largest sum of push distances
     is used.
@@ -311,7 +311,8 @@ def _pull(
     """Pull a random box that the player can reach; return the new cells of boxes and player.
 
     First choice: pulls that take a box farther from the target on which it started, and do not end
-    on another target. Second choice: other pulls that take a box farther. Third choice: any pull.
+    on another target. Second choice: pulls that take a box farther from that target, but onto
+    another target. Third choice: any pull.
     """
     size, count = floor.shape[0], boxes.shape[0]
     deltas = np.array([-size, 1, size, -1], np.int32)[:, None]

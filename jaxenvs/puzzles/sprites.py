@@ -243,9 +243,9 @@ def pancakes(tile_size: int, size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def tokens(tile_size: int, size: int) -> np.ndarray:
-    """Return sprites of an empty tile and of the round tokens, numbered from 0.
+    """Return sprites of an empty tile and of TopSpin's round tokens, numbered from 0.
 
-    The same tokens follow with the background that marks the turnstile.
+    The same tokens follow with another background, which marks the places in the turnstile.
     """
     looks: list[Layers] = [NOTHING]
     grounds = ((Layer(WHOLE, FLOOR),), (Layer(WHOLE, (64, 84, 124)),))

@@ -2,8 +2,8 @@
 
 The rules are as in Jumanji 1.1 `Sudoku-v0`. Jumanji reads levels from a file; here they are
 generated. Random symmetries of Sudoku transform a fixed full grid, and then random cells are
-erased. Every level therefore has at least one solution. With many empty cells there may be several;
-any full grid that obeys the rules is a goal.
+erased. Every level therefore has at least one solution. A level with many empty cells may have
+several; any full grid that obeys the rules is a goal.
 """
 
 import functools

@@ -13,7 +13,7 @@ sprites, place = painting.sprites, painting.place
 
 
 def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the allowed header names, and those that may repeat; a puzzle has none of either."""
+    """Return ((), ()): this format adds no header names, neither single nor repeatable ones."""
     return (), ()
 
 

@@ -36,7 +36,7 @@ _NOTE = re.compile(r";?\s*([A-Za-z]+):\s*(.*)")
 
 
 def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of headers, and those that may be repeated; both are () for Sokoban."""
+    """Return ((), ()): this format adds no header names, neither single nor repeatable ones."""
     return (), ()
 
 
