@@ -105,8 +105,8 @@ def bidirectional(
         two searches first meet, without any guarantee on the solution's cost.
 
     For the other arguments, the result and the errors see `astar`. Also raises `TypeError` for a
-    puzzle without a single goal or predecessors. If unsolved, the result's `board` is the board
-    with the lowest heuristic.
+    puzzle that does not define `goal`, because it has several goals, or `predecessors`. If
+    unsolved, the result's `board` is the board of the forward search with the lowest heuristic.
     """
     checked_domain(puzzle, "bidirectional")
     levels, many = as_levels(puzzle, level, "bidirectional")

@@ -157,9 +157,10 @@ class Engine:
         return self._open(search, jnp.int32(0))
 
     def _ranges(self, bounds: Array) -> tuple[Array, Array, Array]:
-        """Return the smallest bucket width, and the middle and the width of the initial ranges.
+        """Return the smallest bucket width, and the initial ranges as (start, width).
 
-        A range is the interval of priorities of one bucket of the open list. `bounds` are the
+        A range is the interval of priorities of one bucket of the open list. `start` is where the
+        middle bucket's range begins, and `width` is the width of every range. `bounds` are the
         heuristics of the start boards.
         """
         if self.settings.bucket_width is not None:
@@ -214,7 +215,8 @@ class Engine:
     ) -> tuple[Nodes, Array, Array]:
         """Return (children of the entries, mask of valid children, new value of `Search.finest`).
 
-        The children are in order of descending cost. `Search.finest` is the smallest bucket width.
+        The children are in order of descending cost, as `store.insert` requires. `Search.finest` is
+        the smallest bucket width.
         """
         domain, actions = self.domain, self.domain.num_actions
         nodes = search.store.nodes
