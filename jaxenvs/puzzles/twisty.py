@@ -2,8 +2,8 @@
 
 A board stores the colour of every sticker, and an action permutes the stickers. The puzzles differ
 in their tables of permutations. Levels are drawn uniformly from all reachable boards, without a
-random walk or rejection: the stickers are permuted by a product of random permutations, one from
-each transversal in a stabiliser chain of the puzzle's group.
+random walk or rejection: the solved board's stickers are permuted by a product of random
+permutations, one from each transversal in a stabiliser chain of the puzzle's group.
 """
 
 from abc import abstractmethod

@@ -17,7 +17,7 @@ class Instance(Struct):
     number: Int32[Array, ""]  # number of the level in its game, from 0
     width: Int32[Array, ""]  # number of columns
     height: Int32[Array, ""]  # number of lines
-    start: UInt32[Array, "objects side words"]  # bit planes of the objects at the start
+    start: UInt32[Array, "objects side words"]  # bit planes of the objects at the level's start
 
 
 def words_of(collection: Collection) -> int:

@@ -157,11 +157,11 @@ class Engine:
         return self._open(search, jnp.int32(0))
 
     def _ranges(self, bounds: Array) -> tuple[Array, Array, Array]:
-        """Return the smallest bucket width, and the initial ranges as (start, width).
+        """Return (smallest bucket width, start, width); the last two define the initial ranges.
 
-        A range is the interval of priorities of one bucket of the open list. `start` is where the
-        middle bucket's range begins, and `width` is the width of every range. `bounds` are the
-        heuristics of the start boards.
+        A range is the interval of priorities of one bucket of the open list. The middle bucket's
+        range begins at `start`, and every range has this width. `bounds` are the heuristics of the
+        start boards.
         """
         if self.settings.bucket_width is not None:
             finest = jnp.float32(self.settings.bucket_width)
