@@ -75,8 +75,8 @@ def unions(sets: UInt32[Array, "sets plane_words"], base: Array) -> UInt32[Array
 
 PART = 4  # number of planes in a part, see `unions_by_parts`
 # A GPU uses `unions_by_parts` if the number of sets times the number of planes is at least `MANY`.
-# A cost model for an H200 (no measurement) predicts that `unions_by_parts` takes a third of the time
-# of `unions` in size `medium`, but more time than `unions` in size `small`.
+# A cost model for an H200 (no measurement) predicts that `unions_by_parts` takes a third of the
+# time of `unions` in size `medium`, but more time than `unions` in size `small`.
 MANY = 8192
 
 
