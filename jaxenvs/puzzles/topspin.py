@@ -168,7 +168,8 @@ class TopSpin(Puzzle):
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
         """Draw a ring; all reachable rings are equally likely unless `scramble` is set.
 
-        With `scramble`, take that many random actions from the goal.
+        With `scramble`, take that many random actions from the goal, none of which undoes the
+        previous one.
         """
         if self.scramble is not None:
             return PuzzleLevel(board=self.walk(key, (), self.goal(()), self.scramble))

@@ -1,8 +1,9 @@
 """TSP: the shortest round trip through all cities (based on Jumanji 1.1 `TSP-v1`).
 
-There are two differences from Jumanji. The trip always starts in city 0. Levels have the same
-distribution with any other start, because all cities are drawn alike. Going to a visited city does
-nothing and does not end the episode.
+There are two differences from Jumanji. First, the trip always starts in city 0; in Jumanji, the
+first action chooses the start. A fixed start does not make levels easier or harder, because all
+cities are drawn alike. Second, going to a visited city does nothing; in Jumanji, it ends the
+episode.
 """
 
 from typing import Any, ClassVar
@@ -233,7 +234,8 @@ class TSP(Puzzle):
     def trail(self, state: PuzzleState, action: int) -> list[tuple[float, float]]:
         """Return the positions (x, y), from 0 to 1, of the cities that a step reaches.
 
-        The last step reaches two cities: the last city and home.
+        A position is the centre of the city's tile in the picture. The last step reaches two
+        cities: the last city and home.
         """
         last = [action] if action >= 0 and int(state.board.visited) == self.all_visited else []
         tiles = (np.asarray(state.instance) * GRID).astype(int).clip(0, GRID - 1)

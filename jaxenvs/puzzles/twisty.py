@@ -1,8 +1,9 @@
-"""Twisty puzzles: Rubik's cube, Pyraminx and Skewb share one class and differ in their tables.
+"""Twisty puzzles: Rubik's cube, Pyraminx and Skewb, with a common base class.
 
-A board stores the colour of every sticker, and an action permutes the stickers. Levels are drawn
-uniformly from all reachable boards. The stabiliser chain of the puzzle's group makes this possible
-without a random walk or rejection.
+A board stores the colour of every sticker, and an action permutes the stickers. The puzzles differ
+in their tables of permutations. Levels are drawn uniformly from all reachable boards, without a
+random walk or rejection: the solved board's stickers are permuted by a product of random
+permutations, one from each transversal in a stabiliser chain of the puzzle's group.
 """
 
 from abc import abstractmethod
@@ -144,10 +145,10 @@ class TwistyPuzzle(Puzzle):
         return board.reshape(self.shape)
 
     def heuristic(self, instance: Any, board: UInt8[Array, " stickers"]) -> Float32[Array, ""]:
-        """Return the maximum over the pattern databases.
+        """Return the largest lower bound from the pattern databases.
 
-        Each database covers at most four pieces. It has the fewest turns that bring them to their
-        places, if all other pieces are ignored.
+        Each database covers at most four pieces. Its bound is the fewest turns that bring these
+        pieces to their places, if all other pieces are ignored.
         """
         bound = jnp.int32(0)
         for pattern in self.tables.patterns:
@@ -344,7 +345,8 @@ class Pyraminx(TwistyPuzzle):
 
     Actions: for each vertex U L R B a turn by 120 degrees clockwise, and one anticlockwise.
     Observation: uint8 (4, 6), colours 0 to 3 of each face, where face i is opposite vertex i: three
-        axial stickers in the order of its vertices, then the edge stickers opposite these vertices.
+        axial stickers (one at each vertex of the face, in the order U L R B), then the edge
+        stickers opposite these vertices.
     Reward: 1 when solved. Episode ends: when solved, or at the time limit.
     """
 
@@ -388,8 +390,8 @@ class Pyraminx(TwistyPuzzle):
 class Skewb(TwistyPuzzle):
     """Skewb: turn halves of a cube about its corners until each face has one colour.
 
-    Actions: for each of four corners (one tetrad) a turn by 120 degrees clockwise, and one
-        anticlockwise.
+    Actions: for each of four corners, no two of them adjacent, a turn by 120 degrees clockwise, and
+        one anticlockwise.
     Observation: uint8 (6, 5), colours 0 to 5 of the faces U F R B L D: the centre, then the corners
         row by row, seen as in `Cube`.
     Reward: 1 when solved. Episode ends: when solved, or at the time limit.

@@ -13,11 +13,11 @@ from .machine import Board, planes
 class Instance(Struct):
     """The level that an episode plays. Its fields stay constant during the episode."""
 
-    game: Int32[Array, ""]  # index of the game, in the order of the files' names
+    game: Int32[Array, ""]  # index of the game; games are sorted by the paths of their files
     number: Int32[Array, ""]  # number of the level in its game, from 0
     width: Int32[Array, ""]  # number of columns
     height: Int32[Array, ""]  # number of lines
-    start: UInt32[Array, "objects side words"]  # cells of each object at the start of the level
+    start: UInt32[Array, "objects side words"]  # bit planes of the objects at the level's start
 
 
 def words_of(collection: Collection) -> int:

@@ -35,7 +35,8 @@ MEANINGS = {
     "patterns": "different cells in rules",
     "wins": "win conditions",
 }  # field of `Size` -> its name in error messages
-# Maximum of each quantity for which indices and lengths fit into the integer dtypes of `Tables`.
+# Largest allowed values of fields of `Size`. With larger values, indices and lengths would overflow
+# the integer dtypes of `Tables`.
 LIMITS = {"rules": MOST, "patterns": MOST, "sets": 16_384, "objects": 4_096, "layers": 127}
 LIMITS |= {"cells": 127, "middle": 127, "tail": 127}
 
@@ -54,8 +55,8 @@ class Codes(NamedTuple):
 
     # For each digit: mask of the objects that set the digit to 1 in their cells.
     digits: UInt32[np.ndarray, "games digits words"]
-    # Values of the digits in the cells of each object: d + 1 if digit d is 1 there, -(d + 1) if
-    # digit d is 0 there. An entry of 0 is padding.
+    # Known digits in the cells of each object: d + 1 if digit d is 1 there, -(d + 1) if digit d is
+    # 0 there. An entry of 0 has no meaning: the digit can be either, or the entry is padding.
     literals: Int16[np.ndarray, "games objects most"]
     fixed: UInt32[np.ndarray, "games words"]  # mask of the objects on layers that no turn changes
 

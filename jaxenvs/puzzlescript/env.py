@@ -34,8 +34,9 @@ MOST_BOARDS = 20_000  # maximum number of boards that `ending` visits to find a 
 class PuzzleScript(PackedPuzzle):
     """Play PuzzleScript games from their source text: one game, or all games of a folder.
 
-    A turn has the same result as in the original engine (increpare/PuzzleScript 4db08ebe) with all
-    `again` turns. Messages and sounds are skipped, and `undo` is not an action.
+    A step plays an action and the `again` turns that follow. The result is the same as in the
+    original engine (increpare/PuzzleScript 4db08ebe). Messages and sounds are skipped, and `undo`
+    is not an action.
 
     Actions: 0 up, 1 right, 2 down, 3 left, then action and tick (time passes). `action` is absent
         if all games have `noaction`; `tick` is absent unless a game has `realtime_interval`.
@@ -54,7 +55,7 @@ class PuzzleScript(PackedPuzzle):
     # Name of a shipped game, path of a game's file, or path of a folder of games; shipped: all
     # shipped games.
     game: str = "crates"
-    level: int | None = None  # number of the level, from 0, without messages; None: all levels
+    level: int | None = None  # number of the level, from 0, messages not counted; None: all
     # Levels of each game that are drawn: all, test (every third level), train (the others), or a
     # range of numbers such as 0:20.
     levels: str = "all"
@@ -176,7 +177,11 @@ class PuzzleScript(PackedPuzzle):
         return self._level(jnp.int32(collection.first[game] + number), jnp.uint32(0))
 
     def _level(self, place: Array, word: Array) -> PuzzleLevel:
-        """Return the level with index `place` in the collection; `word` seeds its first turn."""
+        """Return the level with index `place` in the collection.
+
+        `word` seeds the random numbers of the first turn, which only some games play (see
+        `_started`).
+        """
         collection = self.collection
         game = jnp.asarray(collection.game)[place]
         return self._started(
@@ -261,7 +266,7 @@ class PuzzleScript(PackedPuzzle):
         return boards.has_won(board)
 
     def heuristic(self, instance: Instance, board: UInt32[Array, " packed"]) -> Float32[Array, ""]:
-        """Return an estimate of the actions to a win: `_missing` if `count` is True, else 0.
+        """Return an estimate of the number of actions to a win: `_missing` if `count`, else 0.
 
         `_missing` counts the cells that violate a win condition `all X on Y`. It can exceed the
         number of actions to a win, because one turn may move many objects.
@@ -369,8 +374,8 @@ class PuzzleScript(PackedPuzzle):
     def ending(self, level: PuzzleLevel) -> Ending:
         """Return the level with a shortest solution, found by breadth-first search.
 
-        Raises `NotImplementedError` if the game has random rules, or if the search visits
-        `MOST_BOARDS` different boards without a win.
+        Raises `NotImplementedError` if the game has random rules, or if the search of at most
+        `MOST_BOARDS` different boards finds no win.
         """
         if self.is_random:
             raise NotImplementedError(

@@ -64,7 +64,7 @@ class Game:
     late: Groups  # rules marked `late`, which run after the movement of objects
     wins: tuple[Win, ...]
     glyphs: dict[str, int]  # object mask of each character that levels may contain
-    levels: tuple[Level | str, ...]  # levels and, as strings, messages, in order
+    levels: tuple[Level | str, ...]  # levels and messages (str) in the order of the source
     warnings: tuple[str, ...]
     errors: tuple[str, ...]  # error messages; () unless parsed with on_error="engine"
 

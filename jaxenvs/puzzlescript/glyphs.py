@@ -26,7 +26,10 @@ def cells_of(
 
 
 def names_of(game: Game, mask: int) -> str:
-    """Return the names of a cell's objects without the default background, joined by `and`."""
+    """Return the names of a cell's objects, joined by `and`.
+
+    The default background is named only if it is the cell's only object.
+    """
     return " and ".join(game.objects[i] for i in bits(shown(game, mask)))
 
 

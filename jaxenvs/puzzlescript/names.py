@@ -139,7 +139,11 @@ class Names:
 
     @property
     def background(self) -> str:
-        """Name of the object that fills each cell for which a level names no background object."""
+        """Name of the default background object.
+
+        In the cells for which a level names no background object, the first background object that
+        the level names is used. This default is used if the level names none.
+        """
         members = [name for name in self.members("background") if name in self.ids]
         if self.is_aggregate("background") or not members:
             return self.order[0]

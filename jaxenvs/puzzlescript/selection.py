@@ -73,7 +73,7 @@ def _chosen(names: list[str], games: str) -> list[int]:
     """Return the indices of the games that a list such as `crates,relay` or `-scree` selects.
 
     A name with a minus excludes its game. If all names have a minus, all games except these are
-    selected.
+    selected. An empty list selects all games.
     """
     given = [each.strip() for each in games.split(",") if each.strip()]
     for name in given:

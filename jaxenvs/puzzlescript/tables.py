@@ -247,7 +247,10 @@ class _Masks:
         return made, used
 
     def _replacement(self, made: Pattern, used: dict[int, str], after: Cell) -> Replacement | None:
-        """Return the effect of `after`, a cell of the right side; None if it changes nothing."""
+        """Return the effect of `after`, a cell of the right side; None if it changes nothing.
+
+        `made` and `used` are the results of `_asked` for the same cell on the left side.
+        """
         names = self.names
         new, seen, placed = Replacement(), {}, set()
         for modifier, name in after:
@@ -305,7 +308,9 @@ class _Masks:
     ) -> Replacement | None:
         """Extend the effect `new`: clear the objects and movements that only the left side has.
 
-        Return None if the rule then changes nothing in the cell.
+        Return None if the rule then changes nothing in the cell. `used` and `seen` are dicts: layer
+        -> its name on the left side and on the right side. `placed` has the layers on which the
+        right side names an object, not a property.
         """
         if made.op & ~new.os:
             new = new._replace(oc=new.oc | made.op)

@@ -154,8 +154,8 @@ class _Comments:
     def removed(self, raw: str, number: int, section: str) -> list[str] | None:
         """Return the parts of a line outside of comments; None if the whole line is a comment.
 
-        A line that has only `)` outside of a comment also returns None. As in PuzzleScript's
-        engine, a comment followed by spaces is a blank line, not a comment.
+        Also return None for a line that has only `)` outside of a comment. As in PuzzleScript's
+        engine, a comment with spaces after it counts as a blank line; for it, return [].
         """
         record = self.problems.error if section == "levels" else self.problems.warn
         pieces, had_comment, last = [], self.depth > 0, ""

@@ -1,9 +1,10 @@
 """Batched A* and Q* on an accelerator, in a fixed amount of memory.
 
 One call searches one level, or many levels that share one hash table. A* expands many nodes at a
-time (BWAS; Agostinelli et al. 2019, "Solving the Rubik's cube with deep reinforcement learning and
-search"). In Q*, an entry of the open list is one action of a board, and one evaluation gives the
-priorities of all actions of a board (Agostinelli et al. 2024, "Q* Search").
+time (batch weighted A* search, BWAS; Agostinelli et al. 2019, "Solving the Rubik's cube with deep
+reinforcement learning and search"). In Q*, an entry of the open list is one action of a board, and
+one evaluation gives the priorities of all actions of a board (Agostinelli et al. 2024, "Q*
+Search").
 """
 
 import functools
@@ -65,9 +66,10 @@ def astar(
     Costs must not be negative. They are added in float32, so proofs hold up to rounding: integers
     are exact up to 2**24.
 
-    If the budget runs out, `solved` is False and the actions lead to the board with the lowest
-    heuristic. Works inside `jit`. Raises `TypeError` for a domain or level that cannot be searched,
-    and `ValueError` for settings out of range or a budget that exceeds the memory.
+    If the budget runs out before a goal is found, `solved` is False and the actions lead to the
+    stored board with the lowest heuristic. Works inside `jit`. Raises `TypeError` for a domain or
+    level that cannot be searched, and `ValueError` for settings out of range or a budget that
+    exceeds the memory.
     """
     is_default = heuristic is None
     settings = checked_settings(

@@ -104,9 +104,9 @@ def bidirectional(
     terminate: "optimal" ends when the solution is proven to be the cheapest; "first" ends where the
         two searches first meet, without any guarantee on the solution's cost.
 
-    For the other arguments, the result and the errors see `astar`. Also raises `TypeError` for a
-    puzzle without a single goal or predecessors. If unsolved, the result's `board` is the board
-    with the lowest heuristic.
+    For the other arguments, the result and the errors see `astar`. Also raises `TypeError` if the
+    puzzle does not define `goal` or `predecessors`; a puzzle with several goals defines no `goal`.
+    If unsolved, the result's `board` is the board of the forward search with the lowest heuristic.
     """
     checked_domain(puzzle, "bidirectional")
     levels, many = as_levels(puzzle, level, "bidirectional")

@@ -157,10 +157,11 @@ class Engine:
         return self._open(search, jnp.int32(0))
 
     def _ranges(self, bounds: Array) -> tuple[Array, Array, Array]:
-        """Return the smallest bucket width, and the middle and the width of the initial ranges.
+        """Return (smallest bucket width, start, width); the last two define the initial ranges.
 
-        A range is the interval of priorities of one bucket of the open list. `bounds` are the
-        heuristics of the start boards.
+        A range is the interval of priorities of one bucket of the open list. The middle bucket's
+        range begins at `start`, and every range has this width. `bounds` are the heuristics of the
+        start boards.
         """
         if self.settings.bucket_width is not None:
             finest = jnp.float32(self.settings.bucket_width)
@@ -214,7 +215,8 @@ class Engine:
     ) -> tuple[Nodes, Array, Array]:
         """Return (children of the entries, mask of valid children, new value of `Search.finest`).
 
-        The children are in order of descending cost. `Search.finest` is the smallest bucket width.
+        The children are in order of descending cost, as `store.insert` requires. `Search.finest` is
+        the smallest bucket width.
         """
         domain, actions = self.domain, self.domain.num_actions
         nodes = search.store.nodes

@@ -1,4 +1,4 @@
-"""The interpreter: one compiled program that plays all games of a size, alone or in a batch."""
+"""The interpreter: one compiled program plays all games that fit into a `Size`, also in a batch."""
 
 from .packing import Packer
 from .sizes import Size, Tables

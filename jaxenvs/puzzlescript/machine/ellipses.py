@@ -38,11 +38,11 @@ def joined(
 
 
 def behind(p: Program, tests: "Tested", rule: Array) -> tuple[Gaps, Gaps]:
-    """Return, for each row and gap, the start cells of rows whose parts after the ellipses match.
+    """Return, for each row and gap, the start cells for which the parts after the ellipses match.
 
-    The second result has only the start cells for which these parts would change something. The
-    part before the first ellipsis is not tested. A gap is an index into `Size.skips`: a pair of
-    numbers of skipped cells.
+    A start cell is the first cell of a match of the row. The part before the first ellipsis is not
+    tested. The second result has only the start cells for which the tested parts would change
+    something. A gap is an index into `Size.skips`: a pair of numbers of skipped cells.
     """
     assert tests.middle is not None and tests.middle_changes is not None
     first, second = p.size.skips.T

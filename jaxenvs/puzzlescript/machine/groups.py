@@ -1,7 +1,7 @@
 """The rules of a turn: a micro-step tests several rules, and applies the first that has an effect.
 
-PuzzleScript's engine executes rules one by one. The results are equal, because a rule without
-effect changes nothing.
+PuzzleScript's engine executes rules one by one. Skipping the rules without effect gives the same
+result, because they change nothing.
 
 A group of rules is repeated until a pass over it changes nothing. A loop (the groups from
 `startloop` to `endloop`) is repeated if any of its groups changed something. A tuple is one match
@@ -21,7 +21,8 @@ from .replacements import Draw
 from .state import ENDS, LATE, MOVES, RULES, Place, Program, Turn, fresh, select
 
 MOST_PASSES = 200  # maximum number of passes over a group, as in PuzzleScript's engine
-# Number of jumps from `endloop` to `startloop` after which the engine skips all remaining rules.
+# Number of jumps from `endloop` to `startloop` after which the engine skips all remaining rules of
+# the phase (the main rules or the late rules).
 MOST_LOOPS = 200
 
 
@@ -71,7 +72,8 @@ def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> tuple[Turn, Boo
     """Test the next rules together, and apply the first of them that has an effect.
 
     If none has an effect, the next micro-step continues after the tested rules. In a phase without
-    rules, the turn is returned unchanged. The second result is whether a rule was applied.
+    rules, the turn is returned unchanged. The second result is whether a rule was applied, or a
+    rule of a random group was handled.
     """
     in_rules = (turn.phase == RULES) | (turn.phase == LATE)
     end = jnp.where(turn.phase == RULES, p.tables.late.all, p.tables.end.all)
@@ -162,8 +164,9 @@ def _go_on(p: Program, turn: Turn, last: Int32[Array, ""], barrier: Bool[Array, 
     """Go on to the rule after `last`, or back to the start of the group or loop to be repeated.
 
     If `barrier` is True, a group or loop ends with the rule `last`. This group or loop is repeated
-    if one of its rules has changed the board, up to a maximum number of times. After a loop's
-    maximum, all remaining rules are skipped.
+    if one of its rules has changed the board. A group gets at most `MOST_PASSES` passes. After
+    `MOST_LOOPS` jumps to the start of a loop, the next jump instead skips all remaining rules of
+    the phase.
     """
     tables = p.tables
     at = jnp.minimum(last, p.size.rules - 1)

@@ -26,8 +26,8 @@ class Tested(NamedTuple):
 
     A row is tested in parts. `head` is for the part before the first ellipsis, or the whole row if
     it has none. `tail` is for the part after the last ellipsis. `head_changes` and `tail_changes`
-    have only the matches that would change something. The array's first axis is the rows of one
-    rule, or the first two axes are rules and their rows.
+    have only the matches that would change something. The first axis of each array is the rows of
+    one rule, or the first two axes are rules and their rows.
     """
 
     head: UInt32[Array, "*rules rows side words"]
@@ -45,10 +45,10 @@ def level_cells(p: Program, board: Board) -> UInt32[Array, "side words"]:
 
 
 def literals(p: Program, turn: Turn) -> Literals:
-    """Return, for each positive literal, the plane of the cells in which it holds, see `Tables`.
+    """Return, for each positive literal, the bit plane of the cells in which it holds.
 
-    The plane of literal i has index i. No literal has the index 0; this plane has all cells of the
-    level.
+    A literal is an integer that stands for a set of cells, see `Tables`. The plane of literal i has
+    index i. Index 0 belongs to no literal; its plane has all cells of the level.
     """
     inside = level_cells(p, turn.board)[None]
     parts = [turn.objects, turn.moves]
@@ -75,8 +75,8 @@ def unions(sets: UInt32[Array, "sets plane_words"], base: Array) -> UInt32[Array
 
 PART = 4  # number of planes in a part, see `unions_by_parts`
 # A GPU uses `unions_by_parts` if the number of sets times the number of planes is at least `MANY`.
-# By the cost model for an H200, `unions_by_parts` takes a third of the time of `unions` in size
-# `medium`, but more time than `unions` in size `small`.
+# A cost model for an H200 (no measurement) predicts that `unions_by_parts` takes a third of the
+# time of `unions` in size `medium`, but more time than `unions` in size `small`.
 MANY = 8192
 
 

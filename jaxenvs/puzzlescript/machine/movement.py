@@ -1,6 +1,6 @@
 """Movement: objects with a movement go to the next cell if no object of their layer is there.
 
-PuzzleScript's engine visits the cells column by column, and repeats such passes until one moves
+PuzzleScript's engine visits the cells column by column, and repeats this pass until a pass moves
 nothing. Here a micro-step handles all cells together. The exception is a movement in a cell without
 an object on the movement's layer: then a micro-step handles one cell, in the engine's order.
 """

@@ -97,12 +97,12 @@ def _selected(plane: Plane, direction: Array, by: int, order: tuple[int, ...]) -
 
 
 def union(plane: UInt32[Array, "..."], *axes: int) -> UInt32[Array, "..."]:
-    """Return the bitwise or of planes along the axes, which are removed: cells in any plane."""
+    """Return the union (bitwise or) of planes along `axes`; these axes are removed."""
     return jax.lax.reduce(plane, jnp.uint32(0), jax.lax.bitwise_or, axes)
 
 
 def intersection(plane: UInt32[Array, "..."], axis: int) -> UInt32[Array, "..."]:
-    """Return the bitwise and of planes along an axis, which is removed: cells in all planes."""
+    """Return the intersection (bitwise and) of planes along `axis`; this axis is removed."""
     return jax.lax.reduce(plane, ALL, jax.lax.bitwise_and, (axis,))
 
 

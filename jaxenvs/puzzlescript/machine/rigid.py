@@ -1,4 +1,4 @@
-"""Rigid rules: if a movement of a rigid rule is blocked, the turn restarts without its group.
+"""Rigid rules: if a rigid rule's movement is blocked, the turn restarts without the rule's group.
 
 To find the group of a blocked movement, the replacement of a rigid rule records the number of its
 rigid group in the cell, on each layer whose movements it replaces. It does so only if at least one
@@ -43,11 +43,12 @@ def recorded(
 
 
 def resolved(p: Program, turn: Turn, after: Turn) -> Turn:
-    """Return the start of the turn if a movement of a rigid group was blocked, else `after`.
+    """Return the start of the turn if a rigid group that is not banned was blocked, else `after`.
 
-    `turn` is the turn after the last movement, and `after` is the turn in its next phase. The group
-    of the blocked movement is banned: the repeated turn skips its rules. The commands that rules
-    have queued are discarded.
+    A group is blocked if one of its rules set a movement that could not be made. `turn` is the turn
+    after the last movement, and `after` is the turn in its next phase. The repeated turn bans the
+    blocked group, which means that it skips the group's rules. The commands that rules have queued
+    are discarded.
     """
     assert turn.rigid
     found = _blocked(p, turn)
