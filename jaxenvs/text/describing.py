@@ -15,7 +15,8 @@ def describe_batch(
     `states` is a state whose arrays have a leading axis, as `jax.vmap(env.reset)` returns them.
     `detail` is "full", "short" or "changes". With "changes", the descriptions equal
     `env.describe_changes`, and `before` must be the batch of states before the action. `params` are
-    shared by all states. One program reads all states; it is compiled once for each batch size.
+    shared by all states. In an environment with `has_text_inputs`, one compiled program reads all
+    states; it is compiled once for each batch size. Otherwise, each state is described separately.
 
     Raises `ValueError` for an unknown detail, for "changes" without `before`, for `before` with
     another detail, and for states that are not a batch.

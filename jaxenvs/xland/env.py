@@ -206,6 +206,7 @@ class XLand(GridWorld):
         tasks: name of the task set.
         part: start and end, as fractions, of the part of the set from which tasks are drawn; see
             `sets.part`.
+        lengths: values for the fields `episodes` and `steps` of `Trials`.
         """
         count = len(sets.part(tasks, *part))
         return Trials(env=self, num_tasks=count, task_set=tasks, part=part, **lengths)

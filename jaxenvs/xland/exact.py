@@ -50,9 +50,9 @@ class WordDraws(NamedTuple):
     words: UInt32[Array, " words"]
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return CPython's `randrange(bound)`: the high bits of a uint32, if below `bound`.
+        """Return CPython's `randrange(bound)`: the `bound.bit_length()` high bits of a uint32.
 
-        A uint32 whose high bits are not below `bound` is skipped.
+        A uint32 is skipped if its high bits give a number that is not below `bound`.
         """
         bound = jnp.asarray(bound).astype(jnp.uint32)
         shift = jax.lax.clz(bound)  # number of leading zeros: 32 - bound.bit_length()
