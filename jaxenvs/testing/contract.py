@@ -41,10 +41,10 @@ class ContractError(AssertionError):
 def check_env(env: Env | str, *, steps: int = 20_000, seed: int = 0) -> list[str]:
     """Run all checks on an environment (or on the environment of an id) and fuzz it.
 
-    `steps` is the number of fuzzing steps, see `fuzzing`; `seed` determines the levels and actions
-    of these steps. Returns the names of the checks, all of which passed. Raises `ContractError`
-    with a line for each failed check, and `registry.IncompleteError` if the class lacks required
-    methods. Compiling an environment with 100 actions takes about ten seconds.
+    `steps` is the number of steps of random play (see `fuzzing`); `seed` determines the levels and
+    actions of these steps. Returns the names of the checks, all of which passed. Raises
+    `ContractError` with a line for each failed check, and `registry.IncompleteError` if the class
+    lacks required methods. Compiling an environment with 100 actions takes about ten seconds.
     """
     if isinstance(env, str):
         env = make(env)
@@ -274,7 +274,7 @@ def check_time_limit(subject: Subject) -> None:
 
 
 def check_ending(subject: Subject) -> None:
-    """Check that the last action of the sequence `env.ending`, and no earlier one, terminates.
+    """Check that the actions of `env.ending` terminate the episode exactly at the last action.
 
     `env.ending` gives a level and the actions that end its task. The actions are played twice: with
     the default time limit, and with the number of actions as the time limit. Both times, the last

@@ -38,7 +38,7 @@ def describe_batch(
 def described(env: Env, state: Any, detail: str = "full", params: Any = None) -> str:
     """Return `env.describe` of a state, even if `env.describe` has no argument `detail`.
 
-    Without this argument, the short description is the first three lines of the full text.
+    Without the argument `detail`, the short description is the first three lines of the full text.
     """
     texts.check_detail("jaxenvs.text", detail)
     if "detail" in inspect.signature(env.describe).parameters:

@@ -1,4 +1,4 @@
-"""A scripted agent that solves simple grid worlds from the text alone: the reference `reader`.
+"""The reference agent `reader`, a script that solves simple grid worlds from the text alone.
 
 The agent keeps a map of the cells that it has seen and walks to the object of the mission. It
 understands missions such as "get to the green goal square", "use the key to open the door and then

@@ -8,7 +8,7 @@ rules to the two numbers, which stay in registers, and writes the cells back tog
 Indexing beyond the grid follows xminigrid. An index above or left of the grid means the cell on the
 opposite side. Cells below or right of the grid are empty, and writes to them are lost; an action on
 such a cell reads the agent's own cell. All this matters only if an agent is on the border, where no
-layout puts agents.
+layout puts agents, or if a rule or the goal names the wall tile of the border.
 """
 
 from typing import NamedTuple
@@ -76,7 +76,7 @@ class Moment(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """The tile bytes that rules can change.
+    """The tile bytes that rules can change; a tile byte is the kind and the colour of an object.
 
     `agent` and `front` each hold the tile bytes of four neighbours in one uint32; from the lowest
     byte: up, right, down, left.

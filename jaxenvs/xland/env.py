@@ -231,7 +231,10 @@ class XLand(GridWorld):
         return Ending(Level.of(grid, 1, 1, 1), (Action.PICKUP,))
 
     def view(self, state: XLandState) -> UInt8[Array, "view_size view_size"]:
-        """Return the tile bytes of the view, farthest row first; 0 if unseen or outside the map."""
+        """Return the tile bytes (kind and colour) of the view, farthest row first.
+
+        Cells that are unseen or outside the map are 0.
+        """
         return self.seen_tiles(state).T
 
     def seen_tiles(self, state: XLandState) -> UInt8[Array, "view_size view_size"]:
