@@ -106,8 +106,8 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
         cheaper = same & (new.cost < nodes.cost[at_row])
         wants = at.looks & (~known | cheaper)
         # Of several new nodes that claim a slot, the one with the highest row index gets it. Of new
-        # nodes with equal boards, this is the cheapest, because their costs descend. A new node
-        # also replaces a stored node, whose row index is always lower.
+        # nodes with equal boards, this is the cheapest, because their costs descend. The new node
+        # also replaces the stored node in the slot, whose row index is always lower.
         claim = jnp.where(wants, at.slot, capacity)
         slots = at.slots.at[claim].max(first + index, mode="drop")
         won = wants & (slots.at[at.slot].get(mode="clip") == first + index)

@@ -115,8 +115,8 @@ def labels(names: Sequence[str], actions: Iterable[int]) -> Iterator[str]:
 def named(text: str, names: Sequence[str]) -> list[int]:
     """Return the indices of the actions with this name.
 
-    An exact match has priority, because U' and u' are different actions of a cube. If there is no
-    exact match, case is ignored.
+    An exact match has priority, because U' and u' are different actions of a cube puzzle. If there
+    is no exact match, case is ignored.
     """
     exact = [i for i, name in enumerate(names) if name == text]
     folded = _folded(text)
