@@ -15,8 +15,8 @@ TEXT, MUTED, DIM, ACCENT = (236, 234, 226), (146, 152, 168), (92, 99, 120), (110
 GOOD, BAD, CUT = (86, 196, 118), (236, 92, 84), (246, 190, 62)
 # Ratio of the font size that is requested from pygame to the desired height of the text.
 FACE = 1.35
-# Supersampling factor: text is rendered at this multiple of its size, and then scaled down. This
-# spaces its letters evenly.
+# Supersampling factor: text is rendered at FINE times its size and then scaled down, so that its
+# letters are evenly spaced.
 FINE = 8
 SMALLEST = 6  # smallest font size, in pixels
 

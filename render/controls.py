@@ -191,7 +191,7 @@ class Controller:
         self.selected, self.zoomed = board, True
 
     def close(self) -> None:
-        """Close the window, or return from one of several environments to the view of all."""
+        """Show all environments if one of several is shown alone; otherwise close the window."""
         if self.zoomed and self.session.boards > 1:
             self.zoomed = False
         else:

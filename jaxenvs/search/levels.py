@@ -13,7 +13,7 @@ from .astar import astar
 
 TOGETHER = 64  # maximum number of levels that one search solves
 LONG = 4096  # maximum number of actions of a plan that a search returns
-TAKES_STATES = True  # whether `solve_levels` also takes states
+TAKES_STATES = True  # whether `solve_levels` accepts states as well as levels
 
 
 def check(env: Env) -> None:

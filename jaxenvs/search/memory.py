@@ -10,8 +10,8 @@ from .engine import Settings
 def bytes_per_node(key_words: int, entries: int = 1) -> int:
     """Return the bytes per node that a search needs, with hash table slots and open list entries.
 
-    `key_words` is the number of uint32 words of a key, and `entries` is the number of open list
-    entries per node.
+    `key_words` is the number of uint32 words of a key (a packed board), and `entries` is the number
+    of open list entries per node.
     """
     return 4 * key_words + 4 + 4 + 2 + 1 + 4 * store.SLOTS_PER_ROW + 4 * entries + 2
 

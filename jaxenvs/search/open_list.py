@@ -17,10 +17,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32
 
 BUCKETS = 256  # number of buckets in the current set, and in the new set after a change of ranges
-PAGE = 1024  # number of entries per page, for lists of SMALL to LARGE entries
-SMALL_PAGE = 16  # number of entries per page, for lists of less than SMALL entries
+PAGE = 1024  # number of entries per page, for capacities from SMALL to LARGE - 1
+SMALL_PAGE = 16  # number of entries per page, for capacities below SMALL
 SMALL = 1 << 14
-LARGE_PAGE = 4096  # number of entries per page, for lists of LARGE entries or more
+LARGE_PAGE = 4096  # number of entries per page, for capacities of LARGE or more
 LARGE = 1 << 24
 MOST = np.finfo(np.float32).max
 # Smallest width of a bucket's range of priorities. XLA may round smaller (subnormal) numbers to 0.

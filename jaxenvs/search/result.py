@@ -11,7 +11,7 @@ from ..core.struct import Struct, struct
 
 @struct
 class Result(Struct):
-    """Solution of a search.
+    """Result of a search: the plan, if one was found, and proofs of optimality or unsolvability.
 
     With several levels, all fields have a leading axis of levels, except `nodes`, `expanded` and
     `iterations`, which are totals.

@@ -21,7 +21,8 @@ EMPTY = -1
 class Nodes(NamedTuple):
     """Nodes of a search: index i of each array (row i) belongs to node i.
 
-    In a `Store`, only the first `used` rows hold nodes.
+    In a `Store`, only the first `used` rows hold nodes. A key is a board, packed into uint32 words;
+    if several levels are solved together, the first word is the level's index.
     """
 
     key: UInt32[Array, "rows words"]
@@ -93,7 +94,7 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
     first = store.used
     index = jnp.arange(lanes, dtype=jnp.int32)
     # Write all new nodes after the stored nodes, so that slots can refer to their rows. After the
-    # loop, the new nodes are overwritten by those that got a slot, without gaps.
+    # loop, only the new nodes that got a slot are kept: they are written again, without gaps.
     nodes = _written(store.nodes, new, first)
     capacity = store.slots.shape[0]
 
@@ -105,8 +106,8 @@ def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
         cheaper = same & (new.cost < nodes.cost[at_row])
         wants = at.looks & (~known | cheaper)
         # Of several new nodes that claim a slot, the one with the highest row index gets it. Of new
-        # nodes with equal boards, this is the cheapest, because their costs descend. A new node
-        # also replaces a stored node, whose row index is always lower.
+        # nodes with equal boards, this is the cheapest, because their costs descend. The new node
+        # also replaces the stored node in the slot, whose row index is always lower.
         claim = jnp.where(wants, at.slot, capacity)
         slots = at.slots.at[claim].max(first + index, mode="drop")
         won = wants & (slots.at[at.slot].get(mode="clip") == first + index)

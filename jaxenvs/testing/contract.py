@@ -31,7 +31,7 @@ except ImportError:  # before jax 0.8, `enable_x64` was in `jax.experimental`
     from jax.experimental import enable_x64  # type: ignore[attr-defined]
 
 BATCH = 4  # number of environments in a batch
-RESETS = 16  # number of levels that are sampled
+RESETS = 16  # number of resets whose observations and states `check_sight` compares
 
 
 class ContractError(AssertionError):
@@ -41,10 +41,10 @@ class ContractError(AssertionError):
 def check_env(env: Env | str, *, steps: int = 20_000, seed: int = 0) -> list[str]:
     """Run all checks on an environment (or on the environment of an id) and fuzz it.
 
-    `steps` is the number of fuzzing steps, see `fuzzing`; `seed` determines the levels and actions
-    of these steps. Returns the names of the checks, all of which passed. Raises `ContractError`
-    with a line for each failed check, and `registry.IncompleteError` if the class lacks required
-    methods. Compiling an environment with 100 actions takes about ten seconds.
+    `steps` is the number of steps of random play (see `fuzzing`); `seed` determines the levels and
+    actions of these steps. Returns the names of the checks, all of which passed. Raises
+    `ContractError` with a line for each failed check, and `registry.IncompleteError` if the class
+    lacks required methods. Compiling an environment with 100 actions takes about ten seconds.
     """
     if isinstance(env, str):
         env = make(env)
@@ -201,8 +201,8 @@ def check_transforms(subject: Subject) -> None:
         assert_same(step, at(scanned, i), f"step {i} alone and in a scan")
         state = step.state
     # Make a batch of successive states of one episode, in reverse order, and step it. Each
-    # environment must give the same result as in the episode, which fails if environments of a
-    # batch influence each other.
+    # environment must give the same result as in the episode. If environments of a batch influenced
+    # each other, the results would differ.
     rows = range(BATCH - 1, -1, -1)
     before = stack([at(scanned.state, i) for i in rows])
     following = [stack([at(tree, i + 1) for i in rows]) for tree in (keys, actions)]
@@ -274,10 +274,11 @@ def check_time_limit(subject: Subject) -> None:
 
 
 def check_ending(subject: Subject) -> None:
-    """Check that the last action of `ending`, and no earlier one, terminates the episode.
+    """Check that the actions of `env.ending` terminate the episode exactly at the last action.
 
-    The actions are played twice: with the default time limit, and with the number of actions as the
-    time limit. Both times, the last step must be terminated and not truncated.
+    `env.ending` gives a level and the actions that end its task. The actions are played twice: with
+    the default time limit, and with the number of actions as the time limit. Both times, the last
+    step must be terminated and not truncated. Does nothing if `env.ending` gives no actions.
     """
     env, params = subject.env, subject.env.default_params
     try:
@@ -384,8 +385,9 @@ def check_pictures(subject: Subject) -> None:
 def check_words(subject: Subject) -> None:
     """Check action names, controls, facts and descriptions.
 
-    Every action needs a name and an entry in `controls`. If actions are not Discrete, `controls`
-    also needs an element of the action space for each entry.
+    Every Discrete action needs an entry in `controls`. If actions are not Discrete, each entry of
+    `controls` needs an element of the action space. `action_names` may be empty; otherwise it needs
+    a name for each Discrete action, or for each component of an action.
     """
     env = subject.env
     state = subject.reset(jax.random.key(0), env.default_params).state

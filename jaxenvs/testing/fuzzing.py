@@ -26,8 +26,8 @@ LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)
 USUAL = 7 * len(LIMITS)
 # Values of the argument `variation`, which successive calls of `Fuzzer.play` use in turn.
 VARIATIONS = (0.0, 0.5, 4.0)
-# Largest `variation` at which the observations and rewards of all environments of jaxenvs stay in
-# their spaces.
+# Largest `variation` (spread of the random float params) at which the observations and rewards of
+# all environments of jaxenvs stay in their spaces.
 NEAR = 0.5
 OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # floats that invalid actions consist of
 OF_SPACES = ("reward outside", "observation outside", "first observation outside")
@@ -81,11 +81,12 @@ class Fuzzer:
     ) -> dict[str, Int32[Array, ""]]:
         """Play with random actions and params; return the number of steps that break each rule.
 
-        The result maps the name of each rule to a number of steps. `_rules` checks most rules.
-        `hostile` is the probability that `_act` draws a wrong action: one that is illegal by the
-        mask or outside the action space, where possible. Float params are multiplied or divided by
-        a random factor of up to `2 ** variation`. If `variation` is above the field `near`,
-        observations and rewards outside of their spaces are not counted.
+        The result maps the name of each rule to a number of steps. `_rules` checks all rules except
+        one: `play` itself checks the first observation after a reset. `hostile` is the probability
+        that `_act` draws a wrong action: one that is illegal by the mask or outside the action
+        space, where possible. Float params are multiplied or divided by a random factor of up to
+        `2 ** variation`. If `variation` is above the field `near`, observations and rewards outside
+        of their spaces are not counted.
         """
         key_params, key_reset, key_play = jax.random.split(key, 3)
         params = self._vary(key_params, jnp.float32(variation))
@@ -188,7 +189,8 @@ class Fuzzer:
         """Return whether an action that the mask forbids has a wrong effect.
 
         A forbidden action must have the same effect as `idle_action`. If there is no idle action, a
-        forbidden action may only increase `time`.
+        forbidden action may only increase `time`. The result is False for wrappers, and for spaces
+        other than Discrete, which have no mask.
         """
         env = self.env
         if not isinstance(env.action_space, Discrete) or isinstance(env, Wrapper):

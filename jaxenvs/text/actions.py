@@ -115,8 +115,8 @@ def labels(names: Sequence[str], actions: Iterable[int]) -> Iterator[str]:
 def named(text: str, names: Sequence[str]) -> list[int]:
     """Return the indices of the actions with this name.
 
-    An exact match has priority, because U' and u' are different actions of a cube. If there is no
-    exact match, case is ignored.
+    An exact match has priority, because U' and u' are different actions of a cube puzzle. If there
+    is no exact match, case is ignored.
     """
     exact = [i for i, name in enumerate(names) if name == text]
     folded = _folded(text)
@@ -168,7 +168,7 @@ def _begun(text: str, names: Sequence[str]) -> Iterator[str]:
         text = re.sub(r"\s*,\s*", ",", text)
     start = _QUOTED.sub(r"\1 ", text.lstrip(_WRAPPING), count=1)
     first = _leading(start, names)
-    # Skips an action's number, as in "3 pick up, because".
+    # Skip the number in front of an action's name, as in "3 pick up, because".
     after = start if first else re.sub(r"^#?\d+\s+", "", start)
     word = first or _leading(after, names)
     if word and _goes_on(word, after[len(word) :], names):
@@ -218,7 +218,8 @@ def _found(
 ) -> list[int]:
     """Return the indices of the actions that a text names, legal or not.
 
-    A text that is neither a name nor a number may be the beginning of a name.
+    A text that is neither a name nor a number may be the beginning of names. If some of the actions
+    with these names are legal (in `allowed`), only the legal ones are returned.
     """
     word = _folded(text)
     found = named(text, names) or named(text, other_names)

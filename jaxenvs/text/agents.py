@@ -40,8 +40,8 @@ REFERENCES: dict[str, Callable[[int], Agent]] = {
 def load(name: str, seed: int = 0) -> Agent:
     """Return a reference agent, or the function or object that `module:function` names.
 
-    A class is called without arguments. Raises `ValueError` if there is no such agent, or if it
-    cannot be called.
+    A class is instantiated without arguments. Raises `ValueError` if `name` names no agent, or an
+    object that cannot be called. `seed` is for the reference agents.
     """
     if name in REFERENCES:
         return REFERENCES[name](seed)

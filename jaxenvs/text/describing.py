@@ -15,7 +15,8 @@ def describe_batch(
     `states` is a state whose arrays have a leading axis, as `jax.vmap(env.reset)` returns them.
     `detail` is "full", "short" or "changes". With "changes", the descriptions equal
     `env.describe_changes`, and `before` must be the batch of states before the action. `params` are
-    shared by all states. One program reads all states; it is compiled once for each batch size.
+    shared by all states. In an environment with `has_text_inputs`, one compiled program reads all
+    states; it is compiled once for each batch size. Otherwise, each state is described separately.
 
     Raises `ValueError` for an unknown detail, for "changes" without `before`, for `before` with
     another detail, and for states that are not a batch.
@@ -37,7 +38,7 @@ def describe_batch(
 def described(env: Env, state: Any, detail: str = "full", params: Any = None) -> str:
     """Return `env.describe` of a state, even if `env.describe` has no argument `detail`.
 
-    Without this argument, the short description is the first three lines of the full text.
+    Without the argument `detail`, the short description is the first three lines of the full text.
     """
     texts.check_detail("jaxenvs.text", detail)
     if "detail" in inspect.signature(env.describe).parameters:

@@ -1,8 +1,8 @@
 """Progress of an episode: a number from 0 to 1, comparable between environments.
 
 All definitions of progress are in this file. For some classes of environments, `SPECIAL` has a
-definition. For any other environment, `definition_of` selects the definition by success or by
-achievements.
+definition. In any other environment, progress is 1 for success and 0 for failure. If success is not
+defined, progress is the share of earned achievements.
 """
 
 from collections.abc import Callable, Iterable

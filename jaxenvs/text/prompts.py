@@ -6,7 +6,7 @@ belong to one part:
     Rules: ...          rules, reward and end of an episode, from the environment's documentation
     Answer refused: ... only after an invalid answer: the reason
     Step 3 of at most 640. Last action: forward.
-    Changes: ...        only after the first action: `Env.describe_changes`
+    Changes: ...        from the second prompt on: `Env.describe_changes`
     Observation:        `Env.describe`
     Legal actions: ...  names, separated by semicolons
     Answer with one legal action. ...

@@ -1,4 +1,4 @@
-"""A scripted agent that solves simple grid worlds from the text alone: the reference `reader`.
+"""The reference agent `reader`, a script that solves simple grid worlds from the text alone.
 
 The agent keeps a map of the cells that it has seen and walks to the object of the mission. It
 understands missions such as "get to the green goal square", "use the key to open the door and then
@@ -15,7 +15,8 @@ from .prompts import legal_names, observation
 Cell = tuple[int, int]  # (row, column), counted from the cell where the episode began
 Pose = tuple[int, int, int]  # row, column, direction; the episode begins with direction 0
 STEPS = ((-1, 0), (0, 1), (1, 0), (0, -1))  # cell offset of each direction, clockwise
-LETTERS = {"key": "k", "ball": "o", "box": "x"}  # object -> first character of its sign
+# The sign of a cell is its text in the drawn view. Object -> first character of its sign.
+LETTERS = {"key": "k", "ball": "o", "box": "x"}
 OPEN = re.compile(r"[.Gf]|D.|f.")  # signs of cells that the agent can enter
 UNKNOWN = "?"
 

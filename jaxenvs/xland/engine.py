@@ -1,14 +1,14 @@
 """A step of XLand-MiniGrid 0.9.3: apply the action, then the rules in order, then test the goal.
 
-Rules can change only the pocket and eight cells: the agent's four neighbours, which include the
-cell in front of the agent, and the four neighbours of the cell in front, which include the agent's
-cell. A step reads these cells into two uint32, lets all rules change the two words in registers,
-and writes the cells back together.
+Rules can change only the pocket (the object that the agent carries) and eight cells: the agent's
+four neighbours, which include the cell in front of the agent, and the four neighbours of the cell
+in front, which include the agent's cell. A step reads these cells into two uint32, applies all
+rules to the two numbers, which stay in registers, and writes the cells back together.
 
 Indexing beyond the grid follows xminigrid. An index above or left of the grid means the cell on the
 opposite side. Cells below or right of the grid are empty, and writes to them are lost; an action on
 such a cell reads the agent's own cell. All this matters only if an agent is on the border, where no
-layout puts agents.
+layout puts agents, or if a rule or the goal names the wall tile of the border.
 """
 
 from typing import NamedTuple
@@ -76,7 +76,7 @@ class Moment(NamedTuple):
 
 
 class Scene(NamedTuple):
-    """The tile bytes that rules can change.
+    """The tile bytes that rules can change; a tile byte is the kind and the colour of an object.
 
     `agent` and `front` each hold the tile bytes of four neighbours in one uint32; from the lowest
     byte: up, right, down, left.

@@ -206,6 +206,7 @@ class XLand(GridWorld):
         tasks: name of the task set.
         part: start and end, as fractions, of the part of the set from which tasks are drawn; see
             `sets.part`.
+        lengths: values for the fields `episodes` and `steps` of `Trials`.
         """
         count = len(sets.part(tasks, *part))
         return Trials(env=self, num_tasks=count, task_set=tasks, part=part, **lengths)
@@ -230,7 +231,10 @@ class XLand(GridWorld):
         return Ending(Level.of(grid, 1, 1, 1), (Action.PICKUP,))
 
     def view(self, state: XLandState) -> UInt8[Array, "view_size view_size"]:
-        """Return the tile bytes of the view, farthest row first; 0 if unseen or outside the map."""
+        """Return the tile bytes (kind and colour) of the view, farthest row first.
+
+        Cells that are unseen or outside the map are 0.
+        """
         return self.seen_tiles(state).T
 
     def seen_tiles(self, state: XLandState) -> UInt8[Array, "view_size view_size"]:

@@ -50,9 +50,9 @@ class WordDraws(NamedTuple):
     words: UInt32[Array, " words"]
 
     def below(self, at: Array, bound: Array) -> tuple[Array, Array]:
-        """Return CPython's `randrange(bound)`: the high bits of a uint32, if below `bound`.
+        """Return CPython's `randrange(bound)`: the `bound.bit_length()` high bits of a uint32.
 
-        A uint32 whose high bits are not below `bound` is skipped.
+        A uint32 is skipped if its high bits give a number that is not below `bound`.
         """
         bound = jnp.asarray(bound).astype(jnp.uint32)
         shift = jax.lax.clz(bound)  # number of leading zeros: 32 - bound.bit_length()
@@ -217,8 +217,8 @@ def _chosen(parts: Sequence[PackedRuleset], rows: Any) -> PackedRuleset:
 def _step(recipe: Recipe) -> int:
     """Return the number of random uint32 between the start positions of successive lanes.
 
-    The result is the number of uint32 that a lane is expected to use, minus an overlap of `SLACK`
-    standard deviations.
+    A lane draws `TASKS` tasks, in parallel with other lanes. The result is the number of uint32
+    that a lane is expected to use, minus an overlap of `SLACK` standard deviations.
     """
     serial = Serial(Stream(SEED).take(PILOT * FAR))
     ends = [0]
@@ -244,7 +244,7 @@ def _hashes(rulesets: PackedRuleset) -> np.ndarray:
 def _lanes(
     words: UInt32[Array, " words"], starts: Int32[Array, " lanes"], recipe: Recipe
 ) -> tuple[Int32[Array, "tasks lanes"], Drawn]:
-    """Draw `TASKS` tasks in each lane.
+    """Draw `TASKS` tasks in each lane; the lanes draw in parallel, from different parts of `words`.
 
     starts: index in `words` where each lane begins.
 
@@ -279,9 +279,10 @@ def _follow_chain(
 ) -> tuple[list[int], list[Tree], int]:
     """Follow the script's sequence of tasks through the lanes, from index 0 of `words`.
 
-    Crowded tasks, and tasks that no lane has drawn, are drawn one by one (extra tasks). Returns the
-    indices of the script's tasks, in order; the extra tasks; and the index in `words` after the
-    last task. An index refers to the tasks of all lanes, followed by the extra tasks.
+    Tasks that no lane has drawn, and crowded tasks (see the module's docstring), are drawn one by
+    one; they are called extra tasks. Returns the indices of the script's tasks, in order; the extra
+    tasks; and the index in `words` after the last task. An index of a task refers to the tasks of
+    all lanes, followed by the extra tasks.
     """
     whole = lanes.end < len(words)
     row_at = np.full(len(words) + 1, -1, np.int32)

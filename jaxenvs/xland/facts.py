@@ -237,7 +237,10 @@ def _writer(see_through_walls: bool) -> Writer:
 
 
 def sign(tile: int) -> str:
-    """Return the letters that stand for a tile in a text drawing: one for kind, one for colour."""
+    """Return the sign of a tile in a text drawing.
+
+    The sign is `?`, `.` or `#`, or else two letters: one for the kind and one for the colour.
+    """
     if tile in PLAIN_SIGNS:
         return PLAIN_SIGNS[tile]
     return LETTERS[Kind(tile & 15)] + COLOUR_SIGNS[Colour(tile >> 4)]

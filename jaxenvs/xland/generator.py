@@ -163,7 +163,7 @@ class Drawn(NamedTuple):
 
     ruleset: PackedRuleset
     # Whether any tile was drawn after the task had used `CROWDED` or more tiles. The script may
-    # have drawn another tile in its place.
+    # then draw a different tile from the same random numbers.
     crowded: Bool[Array, ""]
     end: Array  # position after the last random number of this task
 
@@ -200,7 +200,7 @@ def sample_ruleset(
 ) -> Ruleset:
     """Draw a task, distributed as in xminigrid's task sets; works inside `jit` and `vmap`.
 
-    depth: depth of the tree of rules that make the goal's objects from others, 0 to 3.
+    depth: depth of the tree of rules that make the goal's objects from other objects, 0 to 3.
     prune: probability that an object lies on the map instead of being made by a rule.
     distractors: largest number of distractor rules; their number is uniform.
     objects: number of distractor objects on the map.

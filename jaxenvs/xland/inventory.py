@@ -27,7 +27,8 @@ _AWAY, _IN_HAND = -1, -2
 _THINGS = frozenset(tiles.THINGS)
 _ITEMS = _THINGS | {Kind.GOAL}  # kinds of objects that are on a map only if the task places them
 
-Inventory = tuple[int, ...]  # sorted tile bytes of all objects on the map and in the pocket
+# Sorted tile bytes (kind and colour) of all objects on the map and in the agent's pocket.
+Inventory = tuple[int, ...]
 
 
 class Analysis(NamedTuple):

@@ -49,7 +49,8 @@ def parse_ruleset(text: str) -> Ruleset:
     """Parse a ruleset. Rules apply in the order of their lines, and `#` begins a comment.
 
     goal: TEST      condition that wins; `none` for no goal
-    TEST -> TILE    a rule: the tested objects become TILE; `floor` makes them vanish
+    TEST -> TILE    a rule: the tested objects become TILE; `floor` makes them vanish, but with
+                    `hold`, the agent then carries floor
     map: TILE, ...  objects on the map at the start; any number of such lines
 
     Tests of goals and rules: `hold(a)`, `near(a, b)`, `near(a, agent)`; `above(a, b)` if a is above

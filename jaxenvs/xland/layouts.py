@@ -56,7 +56,8 @@ class Layout(NamedTuple):
 class Map(NamedTuple):
     """Arrays that describe a layout on a grid of a certain size."""
 
-    grid: np.ndarray  # tile bytes of walls and floor without doors, uint8 (size, size)
+    # Tile bytes (kind and colour) of walls and floor, without doors, uint8 (size, size).
+    grid: np.ndarray
     free: np.ndarray  # row-major indices of the floor cells
     first: np.ndarray  # for each door: row-major index of the first cell where the door can be
     # For each door: difference of the row-major indices of successive cells where it can be.

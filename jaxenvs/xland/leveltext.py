@@ -49,7 +49,7 @@ WALKABLE = {name: code for name, code in NAMES.items() if code & 15 in tiles.WAL
 
 
 def names(env: XLand) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the header names that are allowed once, and those that are allowed repeatedly."""
+    """Return names of header lines (`name: value`): allowed once, and allowed repeatedly."""
     return ("under", "time", "pocket"), ("task", "legend")
 
 

@@ -164,9 +164,10 @@ class Benchmark(Struct):
 def benchmark(name: str) -> Benchmark:
     """Return the tasks of a set: `trivial-21k`, `small-1m`, `medium-1m`, `high-1m` or `...-3m`.
 
-    The first call generates the set and caches it in the folder JAXENVS_CACHE (by default
-    `~/.cache/jaxenvs`), if that is writable. Raises `ValueError` for another name, and
-    `RuntimeError` if the generated tasks differ from the checksums.
+    The first call generates the set and caches it in the folder that the environment variable
+    JAXENVS_CACHE names (by default `~/.cache/jaxenvs`), if this folder is writable. Raises
+    `ValueError` for another name, and `RuntimeError` if the generated tasks differ from the
+    checksums.
     """
     return Benchmark(rulesets=jax.tree.map(jnp.asarray, rulesets(name)))
 

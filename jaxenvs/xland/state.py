@@ -48,7 +48,7 @@ class XLandState(AgentState):
 
     @property
     def pocket(self) -> UInt8[Array, "*batch"]:
-        """Tile byte of the object that the agent carries, 0 for none."""
+        """Tile byte (kind and colour) of the object that the agent carries, 0 for none."""
         return self.carried
 
     @classmethod

@@ -1,6 +1,6 @@
 """State and commands of the level editor: tools, questions, play and the solver's answer.
 
-Needs no display. `EditView` draws the editor and passes mouse events to it.
+The editor needs no display. `EditView` draws it and passes mouse events to it.
 """
 
 import functools
@@ -64,7 +64,7 @@ class Editor:
         self.open = True
         # Open question, which receives all keys; None: no question.
         self.prompt: prompts.Prompt | None = None
-        # Starts a session; set by `EditView`.
+        # Opens the viewer in which a person or a plan plays the level; set by `EditView`.
         self.play: Callable[[Controller], None] = lambda controller: None
         self._path: tuple[str, tuple[tuple[int, int], ...]] = (
             "",
@@ -281,7 +281,10 @@ class Editor:
         return True
 
     def note_file(self) -> None:
-        """Restart the journal with the hash of the file's content, to which later entries apply."""
+        """Restart the journal, which logs the changes to the file since it was read or saved.
+
+        The first entries are the hash of the file's content and the index of the displayed level.
+        """
         self.model.note(OPENED, self.file.digest)
         self.model.note(SHOW, self.model.document.at)
 

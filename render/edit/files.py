@@ -52,7 +52,8 @@ class File:
     def read(self) -> Document:
         """Return all levels of the file.
 
-        Raises `ValueError` for a file without levels or with unknown signs (texts of cells).
+        Raises `ValueError` for a file that is too large, is not UTF-8, has no level, or has unknown
+        signs (texts of cells).
         """
         content = self.path.read_bytes()
         if len(content) > level_files.LARGEST:

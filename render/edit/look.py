@@ -84,7 +84,7 @@ class Layout(NamedTuple):
 def layout(editor: Editor, size: tuple[int, int], ratio: float = 1.0) -> Layout:
     """Return the layout of a window of `size`, at the largest scale at which the panel fits.
 
-    ratio: pixels per unit of length on the desktop.
+    ratio: pixels per unit of the desktop's coordinates, such as 2 on a high-resolution display.
     """
     pygame.font.init()
     most = min(length / designed for length, designed in zip(size, DESIGNED, strict=True))
