@@ -114,7 +114,7 @@ def _step(env: Env) -> Callable[..., Step]:
 
 
 def _digest(state: Any) -> str:
-    """Return a hash of a state without its time."""
+    """Return a hash of a state without its time, because plans do not depend on the time."""
     digest = hashlib.sha256()
     for path, leaf in jax.tree_util.tree_leaves_with_path(state):
         if getattr(path[-1], "name", "") != "time":
