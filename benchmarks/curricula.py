@@ -4,13 +4,14 @@ python -m jaxenvs.benchmarks.curricula --out runs/curricula
 
 The command trains each method in mazes of 9 x 9 cells with 20 walls and a time limit of 100 steps.
 All methods use the same feed-forward network. The command then evaluates the policies on solvable
-levels, see `jaxenvs eval --worst`. During domain randomisation, it also measures how well each
-score of PLR predicts the true regret of a level, see level_scores.py.
+levels, see `jaxenvs eval --worst`. After several numbers of steps of domain randomisation, it also
+measures how well each level score of PLR predicts the true regret of a level, see level_scores.py.
 
-Each seed is a run of its own in OUT/METHOD/SEED. On a CPU, this is faster than training the seeds
-together: a robust update that only scores levels then skips the gradient steps. The command
-continues an interrupted series; two commands with different methods in --only can run at the same
-time. Record the runs with `python -m jaxenvs.baselines.evaluation.record`.
+Each seed is a separate run in OUT/METHOD/SEED. On a CPU, this is faster than one run of all seeds:
+robust PLR needs no gradient steps in updates that only score new levels, but under `vmap` over
+seeds, `lax.cond` computes them nevertheless. The command continues interrupted runs. Two commands
+with different methods in --only can run at the same time. Record the runs with
+`python -m jaxenvs.baselines.evaluation.record`.
 """
 
 import sys
@@ -32,7 +33,7 @@ METHODS = {
     "accel-maxmc": f"{PLR} --score maxmc --edits 5 --replay-prob 0.8",
     "sfl": f"{SFL} --every 50",
 }
-# Steps of domain randomisation after which the scores of levels are compared with their regret.
+# Numbers of steps of domain randomisation after which level scores are compared with true regret.
 STAGES = (300_000, 1_000_000, 3_000_000, 10_000_000)
 
 

@@ -44,8 +44,8 @@ def view_painter(env: Env, tile_size: int) -> Callable[[Any], Frames] | None:
     """
     if view_shape(env) is None:
         return None
-    # The compiled function takes the atlas as an argument. As a constant, the atlas would be copied
-    # into every compiled program.
+    # The compiled function takes the atlas (an image of every kind of tile) as an argument. As a
+    # constant, the atlas would be copied into every compiled program.
     sheet = jax.device_put(env.atlas(tile_size))
 
     @jax.jit

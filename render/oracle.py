@@ -1,7 +1,7 @@
-"""The oracle of a viewer: a shortest plan from the displayed state, and its number of steps.
+"""The oracle of a viewer: finds a plan, the fewest actions from the displayed state to success.
 
-After the first action of a known plan, the oracle returns the rest of the plan without a search.
-This module needs no display.
+If the latest action was the first one of a known plan, the oracle returns the rest of this plan
+without a search. This module needs no display.
 """
 
 import functools
@@ -114,7 +114,7 @@ def _step(env: Env) -> Callable[..., Step]:
 
 
 def _digest(state: Any) -> str:
-    """Return a hash of a state without its time."""
+    """Return a hash of a state without its time, because plans do not depend on the time."""
     digest = hashlib.sha256()
     for path, leaf in jax.tree_util.tree_leaves_with_path(state):
         if getattr(path[-1], "name", "") != "time":

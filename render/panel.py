@@ -21,7 +21,8 @@ from .controls import Controller
 from .pen import MARGIN, Pen
 from .session import Session, action_name, board_moment, policy_output
 
-WIDTH, TALLEST = 312, 1200  # width and maximum height of a column of the panel, in points
+# Width of a column of the panel, and maximum total height of the panel's blocks, in points.
+WIDTH, TALLEST = 312, 1200
 FOOTER = 48  # height of the hint at the bottom of the panel, in points
 # Tolerance, in points, for the total height of the blocks in a column: their heights are rounded.
 ROUNDING = 1
@@ -204,7 +205,7 @@ def _policy(pen: Pen, controller: Controller) -> None:
 
 
 def _oracle(pen: Pen, controller: Controller) -> None:
-    """Draw the oracle's number of remaining steps, and its next actions."""
+    """Draw the plan of the oracle (a solver): number of steps to success, and next actions."""
     oracle, board = controller.oracle, controller.selected
     if oracle is None:
         return

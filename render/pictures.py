@@ -224,7 +224,10 @@ class StateSequence(NamedTuple):
         return [*begins.tolist(), True]
 
     def moments(self) -> Iterator[Any]:
-        """Yield a `Moment` per time step; fields that no state contains are NaN, False or 0."""
+        """Yield a `Moment` per time step.
+
+        Values that a state does not contain, such as the reward, are NaN, False, 0 or empty.
+        """
         from .session import NO_ACTION, Moment
 
         boards = self.boards
@@ -330,8 +333,8 @@ def _on_host(states: Any, like: Any, where: str) -> Any:
 def _axes(states: Any, like: Any, where: str) -> int:
     """Return the number of leading batch or time axes of `states`.
 
-    like: a single state, without such axes. Raises `TypeError` if the lengths of the leading axes
-        differ between the leaves.
+    like: a state of one environment at one time step. Raises `TypeError` if the lengths of the
+        leading axes differ between the leaves, and `ValueError` if a length is 0.
     """
     leaves, shapes = jax.tree.leaves(states), jax.tree.leaves(like)
     axes = max(0, np.ndim(leaves[0]) - len(shapes[0].shape)) if leaves and shapes else 0

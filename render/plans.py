@@ -1,4 +1,4 @@
-"""Shortest plans for viewers, from a solver in a background thread, so that no window waits.
+"""Solver in a background thread that finds shortest plans (actions to success) for viewers.
 
 A question is a level or state to solve. While the solver works, at most one question waits: a new
 question replaces the waiting one. Answers are stored under the key that the caller gives

@@ -29,7 +29,7 @@ from .session import NO_ACTION, Moment, Session, action_name, board_moment, boar
 ACROSS = 64  # number of sprites in a row of the atlas
 WIDTH = 560  # default length of the longer side of the picture of an environment, in pixels
 FRAMES = 1000  # default number of time steps in a replay
-# Text that the player shows at the end of an episode if the recording stopped before its end.
+# Text that the player shows after the last frame of an episode that the recording cut short.
 NO_END = "cut here"
 
 
@@ -166,7 +166,7 @@ class ReplayWriter:
     def _cut(
         self, picture: UInt8[np.ndarray, "height width 3"]
     ) -> tuple[UInt32[np.ndarray, " cells"], tuple[int, int]]:
-        """Cut a picture into tiles, and add the tiles that are new to the atlas.
+        """Cut a picture into tiles, and add to the atlas each tile that it does not contain yet.
 
         Returns the sprite index of each tile, and the picture's numbers of rows and columns of
         tiles.

@@ -1,7 +1,8 @@
 """Layout and drawing of a whole session, for the window and for screenshots.
 
-The board, or the wall (a grid of all boards), is on the left. The panel with facts is on its right,
-or below it. The history bar is at the bottom. The module needs no display.
+The board (the picture of an environment), or the wall (a grid of all boards), is on the left. The
+panel with facts is to the right of the board or wall, or below. The history bar is at the bottom.
+The module needs no display.
 """
 
 import math
@@ -132,7 +133,8 @@ def layout(controller: Controller, size: tuple[int, int], ratio: float = 1.0) ->
     The panel is to the right of the boards, in one or more columns, or below the boards. Text and
     panel are drawn smaller if the panel would not fit, or if the boards would be tiny.
 
-    ratio: pixels per unit of length on the desktop. The size of text is proportional to it.
+    ratio: pixels per logical pixel of the display (CSS pixel), such as 2 on a high-resolution
+        display. The size of text is proportional to `ratio`.
     """
     largest = min(length / designed for length, designed in zip(size, DESIGNED, strict=True))
     scales = [ratio * scale for scale in SCALES if scale <= max(1.0, largest / ratio)]
@@ -207,8 +209,8 @@ def _placed(
 ) -> Layout:
     """Return the layout with the boards in rectangle `place` and the panel in rectangle `beside`.
 
-    The tiles of the boards are as large as `place` allows, up to `LARGEST_TILE` points, or pixels
-    if `scale` is below 1.
+    The tiles of the boards are as large as `place` allows. They have at most `LARGEST_TILE` points,
+    or, if a point is less than a pixel (`scale` below 1), at most `LARGEST_TILE` pixels.
     """
     (width, height), margin = size, round(MARGIN * scale)
     below = pygame.Rect(

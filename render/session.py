@@ -24,8 +24,8 @@ from jaxenvs.core.vector import over_rows
 
 from .pilots import RANDOM, Pilot
 
-# Commands to a board that are not indices of actions. BY_PILOT lets the policy choose the action;
-# NEW_LEVEL starts the next episode.
+# Commands to an environment, apart from the indices of actions. BY_PILOT lets the policy choose the
+# action; NEW_LEVEL starts the next episode.
 BY_PILOT, NEW_LEVEL = -1, -2
 NO_ACTION = -1  # value of `Moment.action` at the first state of an episode
 # Value of `Moment.action` for an action of the policy that has no index, because the action space

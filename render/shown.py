@@ -20,19 +20,19 @@ Size = tuple[int, int]  # (width, height), or a position (x, y), in pixels
 class Shown(ABC):
     """A viewer: a picture that is changed by keys, by the mouse and as time passes.
 
-    `size` is the (width, height) of the picture in pixels. `ratio` is the number of pixels per unit
-    of length on the desktop.
+    `size` is the (width, height) of the picture in pixels. `ratio` is the number of pixels per
+    logical pixel of the display (CSS pixel), such as 2 on a high-resolution display.
     """
 
     def __init__(self) -> None:
         self.is_saving = False  # whether a file is being written
         self.saved: Path | None = None  # saved file that a web page can download
-        # Called with the name and the arguments of each command, before it runs; writes the
-        # journal.
+        # Called with the name and the arguments of each command, before it runs. Does nothing until
+        # `keep` sets a function that writes the journal.
         self.note: Callable[..., None] = lambda *command: None
 
     def keep(self, note: Callable[..., None]) -> None:
-        """Call `note` with each command from now on, for a journal."""
+        """Call `note` with each command from now on, to write a journal that can be replayed."""
         self.note = note
 
     @property
@@ -88,8 +88,9 @@ class Shown(ABC):
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """Return facts for a page: title, position in words, notice, keys, name of a saved file.
+        """Return facts for a page: title, moment, notice, keys, name of a saved file.
 
+        The moment is a text about the position, such as `moment 3 of 20` or `level 1 of 4`.
         An editor adds two facts. `typing`: the text typed so far; False if no text is requested.
         `edits`: True if the right and middle mouse buttons have a function, too.
         """

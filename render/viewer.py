@@ -163,7 +163,7 @@ class Viewer(Shown):
         pointer.scrubbing = False
 
     def leave(self) -> None:
-        """React to the mouse leaving the history bar."""
+        """Forget the mouse position on the history bar, because the mouse has left the picture."""
         self.controller.pointed = None
 
     def _turn(self, seconds: float) -> bool:

@@ -98,7 +98,8 @@ def _parser() -> Parser:
     add("--tiny", action="store_true", help="tiny sizes, to test every job on a CPU")
     add("--commit", default="", help="commit to record if git is not available")
     add("--scratch", default=scratch, help="of unfinished runs (default: %(default)s)", **folder)
-    # Internal option: run one job in this process, with the input from stdin.
+    # Internal options of child processes: --job runs one job with its input from stdin, --about
+    # prints the device and the package versions as JSON.
     add("--job", help=argparse.SUPPRESS)
     add("--about", action="store_true", help=argparse.SUPPRESS)
     return parser

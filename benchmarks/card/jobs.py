@@ -25,8 +25,8 @@ class Job(NamedTuple):
     name: str
     what: str
     run: Callable[[Work], None]
-    # Estimated minutes of the job or, for a job that runs in slices, of one slice. Compilation is
-    # included.
+    # Estimated minutes of the job, compilation included. For a job that continues a long training
+    # run: minutes of the part (slice) that the job trains.
     minutes: float
     # Time limit in minutes, compilation included, after which the process is killed.
     most: float = 9.0
@@ -34,10 +34,10 @@ class Job(NamedTuple):
     # Environment variables that are set for the job's process if there is a GPU.
     environment: Mapping[str, str] = MappingProxyType({})
     files: int = 1  # number of files that the job writes
-    # Whether the job also resumes results that were measured with other code.
+    # Whether the job also resumes results that were measured with another version of the code.
     goes_on: bool = False
-    # Whether the job runs after all others, one at a time. Such a job measures no times and takes
-    # no device lock. It would disturb the timing of other jobs.
+    # Whether the job runs after all others, one at a time. True for jobs that use the GPU without
+    # the device lock, because they measure no times: they would disturb the timing of other jobs.
     alone: bool = False
 
 

@@ -19,7 +19,7 @@ from ..harness import device_lock
 from . import jobs, results
 from .jobs import Job
 
-MARGIN = 10.0  # a job starts no further case in the last `MARGIN` seconds before its time limit
+MARGIN = 10.0  # a job starts no measurement in the last `MARGIN` seconds before its time limit
 OUTPUT = 40  # number of last output lines that are kept from a failed job
 POLL = 0.2  # seconds between two checks of a process
 OVERRUN = 124  # exit code of a process that reaches its time limit, as in timeout(1)

@@ -1,7 +1,8 @@
-"""Job of the command `card` that profiles ten programs and stores their optimised HLO.
+"""Job of the command `card` that profiles the programs in `PROGRAMS` and stores their HLO.
 
 The job's JSON has the longest-running kernels of each program. A second file, `.hlo.json.gz`, maps
-`ID-ENVS-SOURCE` to the whole profile and the HLO of a program; `kernel_model --record` reads it.
+`ID-ENVS-SOURCE` to the whole profile and the optimised HLO of a program; `kernel_model --record`
+reads it.
 """
 
 import functools

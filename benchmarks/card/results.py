@@ -2,7 +2,7 @@
 
 A job writes one JSON file, `<device>-<job>.json`, with a header, `state`, `missing`, `failed` and
 `rows`. The rows are the records: flat dictionaries with raw times in seconds under `times_s`. The
-file is written after every case, so an interrupted job keeps its records and resumes from them.
+file is written after every measurement, so an interrupted job resumes from its records.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ Records = list[dict[str, Any]]
 
 
 class OutOfTimeError(Exception):
-    """Raised if the time left is too short for the next case of the job."""
+    """Raised if the time left is too short for the next measurement (case) of the job."""
 
 
 class Work:
@@ -181,9 +181,10 @@ def slug(device: str) -> str:
 
 
 def committed() -> str:
-    """Return the commit of the checkout, with `, changed` if there are uncommitted changes.
+    """Return the commit of the checkout, with `, changed` if its sources have uncommitted changes.
 
-    The result is empty outside a checkout.
+    Sources are the code of environments, learners and benchmarks. The result is empty outside a
+    checkout.
     """
     where = ("git", "-C", str(HERE.parent))
     sources = ("jaxenvs", "baselines", "benchmarks/*.py")

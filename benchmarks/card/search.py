@@ -35,7 +35,7 @@ BATCHES = (100_000, 400_000, 20_000)  # batch sizes of A*: numbers of nodes expa
 SHARE = 0.3
 # Limit on the number of nodes that one search may store, even if more fit into memory.
 MOST_NODES = 600_000_000
-# No further pass starts once all passes of a search have stored this many nodes in total.
+# No further pass (see `_passes`) starts once all passes have stored this many nodes in total.
 MANY = 1_000_000_000
 
 

@@ -1,6 +1,7 @@
 """Jobs of the command `card` that measure environment steps per second.
 
-They compare the reset sources of this library with each other and with other packages.
+They compare the reset sources of this library with each other and with other packages. A reset
+source is the origin of the level in which the next episode starts, see `make_vec`.
 """
 
 import argparse
@@ -31,8 +32,8 @@ NAVIX, XLAND = "NAVIX", "XLand-MiniGrid"
 TASKS = "medium-1m"  # XLand-MiniGrid's task set from which the rule worlds draw their tasks
 TOP = 16  # number of GPU kernels of a step to record, the longest-running ones
 
-# Reset source: before each rollout, one 16th of the level pool is regenerated. With the reset
-# source `pool`, the whole pool is regenerated before each rollout.
+# Variant of the reset source `pool`: before each rollout, one 16th of the prepared levels is
+# replaced. With `pool`, all prepared levels are replaced.
 GRADUAL = "pool, a 16th anew"
 EXPENSIVE = ("exact", "pool", "stock")  # reset sources for levels that are slow to generate
 WITH_BARE = (*EXPENSIVE, NO_RESET)
@@ -129,9 +130,9 @@ def turns(
 def raced(work: Work, case: dict[str, Any], builders: Mapping[str, Callable[[], Any]]) -> Records:
     """Compile contestants in parallel, then measure their steps per second in turns.
 
-    Return one record for each contestant. `builders` map the name of a contestant to a function
-    that builds its batch. Contestants that are missing or fail are stored in `work` with the
-    reason.
+    A contestant is a batch of environments of this library or of another package. `builders` map
+    its name to a function that builds the batch. Return one record for each contestant. A
+    contestant that is not installed or fails is stored in `work` with the reason.
     """
     seconds, repeats = (0.01, 2) if work.tiny else (0.25, 5)
     runners = []
@@ -174,6 +175,9 @@ def flat(record: dict[str, Any]) -> dict[str, Any]:
 
 def launches(runner: timing.BatchRunner) -> dict[str, int]:
     """Count the GPU kernels that a step of the timed program launches.
+
+    In `kernels`, a loop with an unknown number of iterations counts as one launch.
+    `kernels_per_trip` is the number of kernels in these loops if each of them makes one iteration.
 
     Return {} on a CPU, or if the loop over steps cannot be found in the program's HLO, because
     another loop has equally many iterations or this release of XLA writes HLO differently.

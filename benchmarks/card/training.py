@@ -30,8 +30,8 @@ A_MILLION = (128, 128, 128)
 RECURRENT = {"rollout_steps": 32, "bfloat16": True, "minibatches": 8, "epochs": 2}
 RECURRENT |= {"chunk": 4, "unroll": 1, "reset_source": "stock"}
 SHORT = {"rollout_steps": 2, "minibatches": 1, "epochs": 1, "chunk": 1, "hidden": (8,)}
-# Upper estimate in seconds of the time that a slice needs to end: finish the current chunk of
-# updates, save a checkpoint, and copy the checkpoint into one file.
+# Upper estimate in seconds of the time that a slice (part of a long run) needs to end: finish the
+# current chunk of updates, save a checkpoint, and copy the checkpoint into one file.
 SAVING = 45.0
 FREE = 20.0  # least training time in seconds; a slice does not start if less is left
 POINTS = 200  # learning curves are thinned to between `POINTS` and 2 * `POINTS` points

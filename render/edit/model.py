@@ -1,7 +1,8 @@
 """The model of the level editor: the levels of a file, changes to them, undo and redo.
 
-Undo is unlimited: the history is a list of documents, and a `Document` is immutable. A journal can
-repeat each change from its name in `CHANGES` and its JSON arguments. The model needs no display.
+Undo is unlimited: the history is a list of documents, and a `Document` is immutable. Each change
+has a name in `CHANGES` and JSON arguments. A server writes both to a journal; the next server reads
+the journal and repeats the changes. The model needs no display.
 """
 
 import dataclasses
@@ -84,7 +85,8 @@ class Model:
         # True if the last change painted a cell. The next painted cell can then belong to the same
         # stroke, which a single undo reverts.
         self.joins = False
-        # Called with the name and the arguments of each change; writes the journal.
+        # Called with the name and the arguments of each change, `UNDO`, `REDO` and `SHOW`. Does
+        # nothing until a server sets a function that writes its journal.
         self.note: Callable[..., None] = lambda *change: None
         self._checked = functools.lru_cache(maxsize=64)(self._check)
 
@@ -171,7 +173,7 @@ class Model:
         self.note(SHOW, index)
 
     def run(self, name: str, *given: Any) -> None:
-        """Repeat a command of a journal: a change, `UNDO`, `REDO` or `SHOW`."""
+        """Run a command that was read from a journal: a change, `UNDO`, `REDO` or `SHOW`."""
         if name in (UNDO, REDO):
             self.travel(1 if name == REDO else -1)
         elif name == SHOW:
@@ -325,9 +327,10 @@ COMMANDS: dict[str, tuple[type, ...]] = {
 
 
 def page_of(env: Env, id: str, text: str, line: int = 1) -> Page:
-    """Return the level in `text` as a `Page`, even if the level has errors.
+    """Return the level in `text` as a `Page`.
 
-    Raises `LevelError` if the text contains no cells.
+    The level may be invalid, for example if it has no agent. Raises `LevelError` if the text has no
+    cells, a malformed header line, an unknown sign or a second agent.
 
     line: line number of the text's first line in the file, for error messages.
     """

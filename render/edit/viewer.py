@@ -49,7 +49,10 @@ class EditView(Shown):
         self.editor.notice = notice
 
     def keep(self, note: Callable[..., None]) -> None:
-        """Call `note` with each change from now on, to write a journal."""
+        """Call `note` with each change from now on, to write a journal.
+
+        Unless a journal is resumed, first pass the hash of the file, with which a journal starts.
+        """
         self.editor.model.note = note
         if not self._resumed:
             self.editor.note_file()
@@ -183,7 +186,7 @@ class EditView(Shown):
         editor.attempt(lambda: act(cell))
 
     def _choose(self, where: look.Layout, at: tuple[int, int]) -> None:
-        """Press the panel's button, or select the tool or variant, at a clicked position."""
+        """Press the button, or select the tool or its variant (colour), at a clicked position."""
         editor = self.editor
         key = next((key for key, rect in where.buttons.items() if rect.collidepoint(at)), None)
         if key is not None:

@@ -11,7 +11,7 @@ import numpy as np
 from ..shown import Pointer
 from . import protocol
 
-# Rate limit of a page's messages: RATE messages per second on average, BURST after a pause.
+# Limits of a page's messages: RATE per second on average, and BURST at once after a pause.
 RATE, BURST = 250.0, 500.0
 GONE_AFTER = 20.0  # seconds until a page that does not draw an update is considered gone
 MOST_IGNORED = 1000  # number of malformed or excess messages after which a page is disconnected
@@ -75,7 +75,8 @@ class Client:
     def send(self, facts: dict[str, Any], shape: dict[str, Any], png: bytes) -> None:
         """Start to send an update: the changed facts and the changed blocks of the picture.
 
-        shape: entries of the update's head that describe the blocks; {} if there is no picture.
+        shape: entries of the head (the JSON part of the update) that describe the blocks; {} if
+            there is no picture.
         """
         new = {name: value for name, value in facts.items() if self.told.get(name) != value}
         self.told.update(new)

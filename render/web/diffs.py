@@ -29,8 +29,8 @@ def changed(
 def encoded(picture: Picture, numbers: Int[np.ndarray, " blocks"]) -> bytes:
     """Return a PNG of the blocks with the indices `numbers`, or b"" if there are none.
 
-    The PNG contains the blocks row by row; a full row is as long as a row of the picture. Blocks
-    that extend beyond the picture's right or lower edge are padded with black.
+    The PNG contains the blocks row by row. A full row has the same number of blocks as a row of the
+    picture. Blocks that extend beyond the picture's right or lower edge are padded with black.
     """
     if not numbers.size:
         return b""

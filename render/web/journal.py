@@ -22,9 +22,9 @@ FOLDER = "web"  # subfolder of the cache folder
 MAX_BYTES = 2**20  # maximum size of a journal, in bytes
 MAX_FILES = 50  # maximum number of journals; the oldest ones are removed
 MAX_NUMBER = 10**6  # largest number that a command may have as an argument
-EVERY = 1.0  # minimum time, in seconds, between two lines that count steps of automatic play
+EVERY = 1.0  # seconds after which steps of automatic play are written, even without a command
 FULL = "the journal is full"
-OPENED = model.OPENED  # command with which a journal of the editor of levels begins
+OPENED = model.OPENED  # command with which a journal of the level editor begins
 # Name of each command in a journal, with the types of its arguments.
 COMMANDS = {
     shown.PRESS: (str,),
@@ -119,7 +119,7 @@ def folder() -> Path | None:
 
 
 def new(place: Path, identity: str) -> Path:
-    """Return the path of a new journal; if the folder is full, remove its oldest journals."""
+    """Return the path of a new journal of session `identity`; keep at most `MAX_FILES` journals."""
     old = sorted(place.glob("*.jsonl"), key=_changed)
     for path in old[: max(0, len(old) + 1 - MAX_FILES)]:
         with contextlib.suppress(OSError):

@@ -19,7 +19,7 @@ from ..shown import Shown
 from ..viewer import Viewer
 from . import journal
 
-# Options that do not change the history of a session.
+# Options that do not change the history of a session, so `_identity` ignores them.
 IRRELEVANT = ("fps", "port", "resume")
 NO_JOURNAL = "Without a private cache folder (JAXENVS_CACHE) a killed server cannot be resumed."
 

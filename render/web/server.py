@@ -68,6 +68,7 @@ def opened(port: int | None, preferred: int = PORT, token: str = "") -> Door:
     """Listen on a port of this machine; raise `OSError` if the port cannot be used.
 
     port: the port. If None, use the port `preferred`, or any free port if `preferred` is in use.
+    token: the token that pages need; a random one if empty.
     """
     for number in [preferred, 0] if port is None else [port]:
         made = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

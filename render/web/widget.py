@@ -1,8 +1,8 @@
 """The viewer as a Jupyter widget; each view (output) of the widget is a page of one session.
 
 Views and Python exchange Jupyter's custom messages. A view sends its name and a message of
-`protocol.py`; Python sends updates as buffers. The widget has its own event loop, in a thread of
-its own, because the kernel's event loop is blocked while a cell runs.
+`protocol.py`. Python sends updates (changed parts of the picture) as buffers. The widget has its
+own event loop, in a separate thread, because the kernel's event loop is blocked while a cell runs.
 """
 
 import asyncio
