@@ -76,7 +76,9 @@ FIELDS = ["kernel", "shape", "microseconds", "launches", *Features._fields]
 
 
 def record(file: Path) -> None:
-    """Write the file `DATA` from `file` (`.hlo.json.gz`), written by the job `profiles` of `card`.
+    """Write `DATA`, the file that the model is fitted to, from profiles and HLO in `file`.
+
+    The job `profiles` of the command `card` writes `file`, whose name ends in `.hlo.json.gz`.
 
     Raises `ValueError` if `file` has no profiles.
     """
@@ -96,8 +98,8 @@ def record(file: Path) -> None:
 def _rows(module: hlo.Module, profile: dict[str, Any]) -> Iterator[list[Any]]:
     """Yield the values of `FIELDS` for each profiled kernel.
 
-    The features of a kernel come from the HLO instruction with its name. A kernel without such an
-    instruction is a copy and has default features.
+    The features of a kernel come from the HLO instruction that has the kernel's name. A kernel
+    without an instruction of its name is a copy and has default features.
     """
     places = {
         re.sub(r"[.-]", "_", instruction.name): (scope, instruction)

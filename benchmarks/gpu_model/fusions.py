@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from . import hlo
 
-# Opcodes for which XLA uses a special emitter (way to generate the kernel) instead of "loop".
+# Opcodes for which XLA uses a special emitter instead of "loop". XLA calls an instruction that
+# determines the emitter a hero.
 HEROES = ("scatter", "reduce", "transpose", "concatenate")
 
 

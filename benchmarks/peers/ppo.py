@@ -76,7 +76,8 @@ OWN = {
 
 
 # Field of `Setting` -> names of this hyperparameter in PureJaxRL, rejax and Stable-Baselines3. A
-# name is None if the learner's constructor has no such parameter; `sb3` uses this value elsewhere.
+# name is None if the constructor in Stable-Baselines3 has no parameter with the same meaning. The
+# function `sb3` then passes the value in another way.
 NAMES: dict[str, tuple[str | None, ...]] = {
     "steps": ("TOTAL_TIMESTEPS", "total_timesteps", None),
     "num_envs": ("NUM_ENVS", "num_envs", None),
