@@ -61,7 +61,7 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
 
 
 def world_cost(env_id: str, batch: int) -> dict[str, float]:
-    """Measure on the CPU what a step and a new level cost; return four figures.
+    """Measure the cost of a step and of a new level on the CPU; return four figures.
 
     A candidate is a drawn level, which the environment accepts or rejects. `candidates` is the mean
     number of candidates until one is accepted. `step_ns` and `candidate_ns` are the CPU nanoseconds

@@ -195,8 +195,8 @@ def _ask(
 def _read_small(walk: Walk, instruction: hlo.Instruction, warps: float) -> None:
     """Request from `walk` the elements of `instruction`, a secondary result of the kernel.
 
-    The number of its elements differs from that of the array that determines how many warps are
-    launched. The work for its elements is spread evenly over all `warps` warps.
+    `warps`, the number of warps of the launch, is determined by a larger or smaller main array. The
+    work for `instruction` is spread evenly over all these warps.
     """
     grid = _contiguous(size(instruction.shape))
     index = indices.unlinear(instruction.shape, grid.positions)
