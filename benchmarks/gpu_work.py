@@ -174,7 +174,7 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "written_per_trip": sum(k.count * k.written for k in trip) / envs,
         "read_per_trip": sum(k.count * k.read for k in trip) / envs,
         "state": state / envs,
-        # The batch shares one level pool: its bytes, divided by the number of environments.
+        # Bytes of the level pool, which the batch shares, divided by the number of environments.
         "pool": pool / envs,
         "model_us": _microseconds(once),
         "model_us_per_trip": _microseconds(trip),

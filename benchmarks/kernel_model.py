@@ -57,7 +57,7 @@ PRIOR = Coefficients(
 # Prior standard deviation of the logarithm of some coefficients; it is 1 for all others.
 KNOWN = {"block": 0.1, "near_byte": 0.3, "far_byte": 0.3, "line": 0.5, "overlap": 0.5}
 PRIOR_WEIGHT = 0.06
-# Errors |log(predicted / measured time)| above this number have less influence on the fit.
+# The fit reduces the influence of errors |log(predicted / measured time)| above this number.
 OUTLIER = 0.3
 # A kernel's weight in the fit increases with its share of its program's time, up to this share.
 CAP = 0.15

@@ -140,8 +140,8 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
 def chunk_of(setting: Setting) -> int:
     """Return the number of updates per call of the training program.
 
-    The number divides the total number of updates. Of all divisors, it is the one with which a call
-    makes closest to 30,000 environment steps.
+    The result is a divisor of the total number of updates: the one for which the number of
+    environment steps per call is closest to 30,000.
     """
     updates = setting.steps // setting.batch
     fitting = [n for n in range(1, updates + 1) if updates % n == 0]
