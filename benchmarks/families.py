@@ -2,11 +2,13 @@
 
     python -m jaxenvs.benchmarks.families --json families.json
 
-Kernels and bytes are counted as in `gpu_work`. The cost of a new world is a ratio of CPU times: the
+Kernels and bytes are counted as in `gpu_work`, for several reset sources: the ways in which
+`make_vec` gets the level of the next episode. The cost of a new world is a ratio of CPU times: the
 time to draw candidate levels until one is accepted, divided by the time of a step. Figures that the
 file of `--json` already has are kept. Reset source `fresh` is counted only for classes whose levels
-are cheap to generate; for these, `auto` means `fresh` on a GPU. For other classes, a step with
-`fresh` would draw candidates until the levels of all environments are accepted.
+are cheap to generate. Their default is `auto`, which is `fresh` on a GPU unless the batch is very
+large. For other classes, a step with `fresh` would draw candidates until the levels of all
+environments are accepted.
 """
 
 import argparse
@@ -47,7 +49,7 @@ def sources(env_id: str) -> tuple[str, ...]:
 
 
 def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[str, dict]:
-    """Return a step's number of GPU kernels and of bytes moved, for each wanted reset source."""
+    """Return the figures `KEPT` of a step (such as GPU kernels) for each wanted reset source."""
     found = {}
     for source in wanted:
         batched = contestants.ours(env_id, batch, source)
@@ -59,11 +61,12 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
 
 
 def world_cost(env_id: str, batch: int) -> dict[str, float]:
-    """Return the time to step and the time to generate a level, measured on the CPU.
+    """Measure the cost of a step and of a new level on the CPU; return four figures.
 
-    The environment accepts or rejects each drawn level, a candidate. `candidates` is the mean
-    number of candidates until one is accepted. `world_steps` is the time to get an accepted level,
-    divided by the time of a step. `step_ns` and `candidate_ns` are CPU nanoseconds per environment.
+    A candidate is a drawn level, which the environment accepts or rejects. `candidates` is the mean
+    number of candidates until one is accepted. `step_ns` and `candidate_ns` are the CPU nanoseconds
+    of one environment's step and of one candidate. `world_steps` is the time to get an accepted
+    level, divided by the time of a step.
     """
     with jax.default_device(jax.devices("cpu")[0]):
         draw, none = _drawer(env_id, batch)
@@ -95,8 +98,8 @@ def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
     """Return a pair: a function (key, states), and the value to pass to it as `states`.
 
     The function draws `TRIPS` batches of candidate levels. It returns the initial states in the
-    last batch of levels, and the number of accepted candidates. `states` is a batch of states that
-    only sets shapes and dtypes; all its values are zero.
+    last batch of levels, and the number of accepted candidates in all batches. It ignores the
+    values of `states`, which are all zero, and uses only their shapes and dtypes.
     """
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
     params = env.checked_params(None, "world_cost")
@@ -118,10 +121,11 @@ def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
 
 
 def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
-    """Return the CPU seconds of the fastest of REPEATS calls of `run`, and a result.
+    """Return the CPU seconds of the fastest of `REPEATS` calls of `run`, and a result.
 
-    The result is the first value that the last call returned, such as the final states. CPU seconds
-    are summed over all threads. `run` is first called once to compile; this call is not timed.
+    The result is the first value that the last call returned: states, or a pair with states. CPU
+    seconds are summed over all threads. `run` is first called once to compile; this call is not
+    timed.
     """
     run = jax.jit(run)
     last, _ = jax.block_until_ready(run(jax.random.key(0), start))
@@ -162,9 +166,10 @@ def _measure(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _completed(env_id: str, record: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Return the record of an id with all figures.
+    """Return the complete record of an id.
 
-    Figures in `record`, which is read from the file of `--json`, are kept; the others are measured.
+    `record` has the figures of the id that the file of `--json` contains, or is empty. These
+    figures are kept; all missing figures are measured.
     """
     work = record.get("work", {})
     lacking = [source for source in sources(env_id) if source not in work]

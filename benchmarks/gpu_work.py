@@ -51,7 +51,7 @@ AHEAD = "NVIDIA H200, compiled ahead of time"
 
 
 def compile_rollout(contestant: Contestant, length: int = LENGTH, here: bool = False) -> str:
-    """Compile a rollout for a described H200, or for this device (`here`); return its HLO text.
+    """Compile a rollout for an absent H200 or, with `here`, for this device; return its HLO text.
 
     Raises `RuntimeError` if the CUDA plugin is missing.
     """
@@ -101,7 +101,10 @@ def described(count: int, axis: str) -> Mesh:
 
 
 def finish(traced: Traced) -> Compiled:
-    """Compile a function that was traced for a described mesh, without the compilation cache."""
+    """Compile a function that was traced for GPUs that exist only as a description.
+
+    The compilation cache is not used.
+    """
     with _no_cache():
         return traced.lower(lowering_platforms=("cuda",)).compile()
 
@@ -171,7 +174,7 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
         "written_per_trip": sum(k.count * k.written for k in trip) / envs,
         "read_per_trip": sum(k.count * k.read for k in trip) / envs,
         "state": state / envs,
-        # The batch shares one level pool: its bytes, divided by the number of environments.
+        # Bytes of the level pool, which the batch shares, divided by the number of environments.
         "pool": pool / envs,
         "model_us": _microseconds(once),
         "model_us_per_trip": _microseconds(trip),
@@ -181,7 +184,10 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
 
 
 def state_bytes(contestant: Contestant) -> tuple[int, int]:
-    """Return the sizes in bytes of the batch's state and of its level pool (0 without a pool)."""
+    """Return two sizes in bytes: the batch's state without its level pool, and the pool.
+
+    The second size is 0 if there is no pool.
+    """
     state = jax.eval_shape(contestant.reset, jax.random.key(0))
     pool = state.pool if isinstance(state, jaxenvs.VectorState) else None
     shared = tree_bytes(pool)
@@ -262,7 +268,7 @@ def _contestants(args: argparse.Namespace) -> Iterator[Contestant]:
 def asked(
     ids: Sequence[str], batch: int, sources: Sequence[str], obs: Sequence[str | None] = (None,)
 ) -> Iterator[Contestant]:
-    """Yield this library's batch for each combination of id, observation and reset source."""
+    """Yield a batch of this library for each combination of id, observation and reset source."""
     for env_id, wanted, source in itertools.product(contestants.chosen(list(ids)), obs, sources):
         yield contestants.ours(env_id, batch, source, **contestants.obs_field(env_id, wanted))
 

@@ -57,7 +57,7 @@ PRIOR = Coefficients(
 # Prior standard deviation of the logarithm of some coefficients; it is 1 for all others.
 KNOWN = {"block": 0.1, "near_byte": 0.3, "far_byte": 0.3, "line": 0.5, "overlap": 0.5}
 PRIOR_WEIGHT = 0.06
-# Errors |log(predicted / measured time)| above this number have less influence on the fit.
+# The fit reduces the influence of errors |log(predicted / measured time)| above this number.
 OUTLIER = 0.3
 # A kernel's weight in the fit increases with its share of its program's time, up to this share.
 CAP = 0.15
@@ -76,7 +76,9 @@ FIELDS = ["kernel", "shape", "microseconds", "launches", *Features._fields]
 
 
 def record(file: Path) -> None:
-    """Write the file `DATA` from `file` (`.hlo.json.gz`), written by the job `profiles` of `card`.
+    """Write `DATA`, the file that the model is fitted to, from profiles and HLO in `file`.
+
+    The job `profiles` of the command `card` writes `file`, whose name ends in `.hlo.json.gz`.
 
     Raises `ValueError` if `file` has no profiles.
     """
@@ -96,8 +98,8 @@ def record(file: Path) -> None:
 def _rows(module: hlo.Module, profile: dict[str, Any]) -> Iterator[list[Any]]:
     """Yield the values of `FIELDS` for each profiled kernel.
 
-    The features of a kernel come from the HLO instruction with its name. A kernel without such an
-    instruction is a copy and has default features.
+    The features of a kernel come from the HLO instruction that has the kernel's name. A kernel
+    without an instruction of its name is a copy and has default features.
     """
     places = {
         re.sub(r"[.-]", "_", instruction.name): (scope, instruction)

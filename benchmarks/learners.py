@@ -33,7 +33,7 @@ from .harness import contestants, instrument, trainings
 from .peers.ppo import EQUAL, OWN, Setting
 from .tables.training import compared, scores
 
-# Slow learner, which trains for fewer steps (`--torch-steps`) than the others.
+# Slow learner, which trains for fewer steps (`--torch-steps`) than the other learners (`--steps`).
 TORCH = "stable-baselines3"
 NAMES = ("jaxenvs", "jaxenvs, shared", "purejaxrl", "rejax", TORCH)
 SETTINGS = (*(setting.name for setting in EQUAL), "own")

@@ -79,9 +79,10 @@ class Setting:
         return max(2 * self.warm_up, self.steps // 4)
 
     def among(self, num_envs: int, steps: int | None) -> "Setting":
-        """Return the setting with `num_envs` environments and `steps` steps (None: unchanged).
+        """Return the setting with `num_envs` environments and `steps` steps.
 
-        The warm-up becomes at most a quarter of the steps, but at least one step per environment.
+        If `steps` is None, the number of steps does not change. The warm-up becomes at most a
+        quarter of the steps, but at least one step per environment.
         """
         steps = self.steps if steps is None else steps
         return dataclasses.replace(

@@ -5,7 +5,7 @@
 A batch of environments plays random actions in one game, or in all games of a folder; episodes that
 end are restarted. The engine plays random inputs in the first level of a file. `--engine` is the
 command that runs tests/puzzlescript/engine.js on a checkout of increpare/PuzzleScript. Rates are
-per second of CPU time on one core; the best repeat counts.
+per second of CPU time, summed over all threads; the best repeat counts.
 
 With `--collection FOLDER`, or the variable JAXENVS_PUZZLESCRIPT_GAMES, the command also measures a
 batch of 64 different games of size "small" from the folder, and the engine in the same games.
@@ -80,9 +80,9 @@ def measure(game: str, lanes: int, steps: int, repeats: int, size: str = "exact"
 def micro_steps(env: PuzzleScript, state: Any) -> dict[str, float]:
     """Return two means of the number of micro-steps per turn.
 
-    `mean_steps` is the mean over all environments. `slowest_steps` is the mean over groups of
-    `GROUP` environments of the slowest environment in each group: a CPU steps a group until its
-    slowest environment has finished the turn.
+    `mean_steps` is the mean over all environments. For `slowest_steps`, the environments are
+    divided into groups of `GROUP`. The largest number in each group is taken, because a CPU steps a
+    group until its slowest environment has finished the turn. The result is the mean over groups.
     """
     found = env.collection
 
@@ -100,7 +100,10 @@ def micro_steps(env: PuzzleScript, state: Any) -> dict[str, float]:
 
 
 def engine_speed(command: str, game: str, count: int = INPUTS) -> float:
-    """Return how many inputs the engine plays per second, in the first level of each file."""
+    """Return how many inputs the original engine plays per second of CPU time.
+
+    It plays `count` inputs in the first level of each file of `game`.
+    """
     paths = collection.paths(game)
     return len(paths) * count / sum(_engine_seconds(command, path, count) for path in paths)
 

@@ -58,7 +58,8 @@ SEED = 0
 RAY = Path(__file__).with_name("results") / "ray.json"
 # `--mode` of the benchmark `scaling_ray` -> the learner (`--algo`) that it trains.
 MODES = {"sync": "ppo-ray", "async": "ppo-ray", "apex": "apex"}
-# `SlowCartPole-v0` is CartPole whose steps take 5 ms. The table lists its runs under this id.
+# Runs on Ray were trained in `SlowCartPole-v0`, which is CartPole with steps of 5 ms. The table
+# lists them under this id.
 GYM_CARTPOLE = "gym:CartPole-v1"
 _SEED = re.compile(r" --seed [\d{},]+")
 
@@ -91,7 +92,8 @@ def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespa
 def is_unlearned(runs: Iterable[dict[str, Any]], random: dict[str, Any] | None) -> bool:
     """Return whether all runs of an id are plain PPO and none of them has learned.
 
-    Runs that changed the task are ignored. The result is False if no runs remain.
+    Plain PPO has neither a bonus nor scaled rewards. Runs that changed the task are ignored. The
+    result is False if no runs remain.
     """
     same = [run for run in runs if is_same_task(run)]
     return bool(same) and not any(not is_plain(run) or is_learned(run, random) for run in same)
@@ -331,7 +333,7 @@ def _on_ray(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def write(path: Path, random: dict[str, Any]) -> None:
-    """Write `reference.json` to `path`: one id or learner per line, in registry order."""
+    """Write `reference.json` to `path`, with one id or learner per line."""
     made = table(random, RESULTS)
     parts = [_object(name, made[name]) for name in ("random", "trained")]
     rows = ",\n".join(map(json.dumps, made["learners"]))

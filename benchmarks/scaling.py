@@ -71,9 +71,9 @@ def learner(
 
 
 def compile_chunk(agent: Learner) -> str:
-    """Return the HLO text of the program that trains one chunk of updates.
+    """Return the HLO text of the program that makes one chunk of updates (one or more) per call.
 
-    The program is compiled for the described devices of `agent`.
+    The program is compiled for the devices of `agent`, which exist only as a description.
     """
     keys = jax.eval_shape(lambda: jnp.stack([jax.random.key(0)]))
     runners = jax.eval_shape(functools.partial(loop.start, agent), keys)

@@ -45,7 +45,8 @@ COMMON = (
 PPO = (
     *("--minibatches", "4", "--gae-lambda", "0.95", "--entropy", "0"),
     # The weight of the value loss is small, because values near 100 cause large losses. With a
-    # larger weight these would dominate the gradient of the layers that actor and critic share.
+    # larger weight, the value loss would dominate the gradient of the layers that actor and critic
+    # share.
     *("--value-weight", "0.01"),
 )
 APEX = ("--algo", "apex", "--replays", "2", "--warm-up", "2000", "--gradient-steps", "16")

@@ -52,7 +52,7 @@ def tensors(env_id: str, num_envs: int) -> tuple[Callable[[], Any], Callable[[],
     import torch  # pyright: ignore[reportMissingImports]
 
     envs = adapters.to_torch_vec(env_id, num_envs)
-    # The space is `Discrete`, which has an attribute `n`.
+    # `Any`, because the type checker does not know that the space is `Discrete` and has `n`.
     space: Any = jaxenvs.make(env_id).action_space
     obs, _ = envs.reset(seed=0)
 
@@ -73,7 +73,7 @@ def arrays(env_id: str, num_envs: int) -> tuple[Callable[[], Any], Callable[[], 
     import torch  # pyright: ignore[reportMissingImports]
 
     envs = adapters.to_gymnasium_vec(env_id, num_envs, autoreset_mode="SameStep")
-    # The space is `Discrete`, which has an attribute `n`.
+    # `Any`, because the type checker does not know that the space is `Discrete` and has `n`.
     space: Any = jaxenvs.make(env_id).action_space
     device = torch.device("cpu" if jax.default_backend() == "cpu" else "cuda")
     envs.reset(seed=0)
@@ -101,7 +101,7 @@ def measure(env_id: str, num_envs: int, seconds: float, repeats: int) -> list[di
 
 
 def card(work: Any) -> None:
-    """Run the job of the command `card` that times both adapters and stores records in `work`."""
+    """Time both adapters as a job of the command `card`, and store the records in `work`."""
     sizes, seconds, repeats = ((8,), 0.01, 2) if work.tiny else ((4096, 65_536), 0.5, 5)
     for num_envs in sizes:
         for env_id in (DOORKEY, CRAFT):

@@ -1,8 +1,9 @@
-"""Redraw the pictures of this folder.
+"""Redraw the pictures in the folder `docs`.
 
-RUN is the directory of a run in Grid-DoorKey-8x8-v0. With it, the pictures of `watch` are drawn
-too: they show its policy. `--browser` draws only the pages of `--web`, with Chromium
-and the extra `web`. Learning curves have a separate command,
+RUN is the directory of a training run in Grid-DoorKey-8x8-v0. If it is given, the pictures of
+`jaxenvs watch` are drawn too: they show the policy of this run. `--browser` draws only the pictures
+of the web page of `jaxenvs play --web`; it needs Chromium and the extra `web`. Learning curves have
+a separate command,
 `python -m jaxenvs.baselines.evaluation.record TABLE --picture PNG`.
 """
 
@@ -47,33 +48,40 @@ from jaxenvs.render.shown import PRESS
 from jaxenvs.render.viewer import Viewer
 
 HERE = Path(__file__).parent
-PLAYED = {  # puzzles whose first board shows little: seed, number of random actions
+PLAYED = {  # puzzle whose first board shows little -> seed, number of random actions to play
     "Puzzle-2048-v0": (3, 400),
     "Puzzle-Minesweeper-10x10-v0": (23, 27),
     "Puzzle-PegSolitaire-v0": (3, 9),
     "Puzzle-TSP-20-v0": (3, 6),
 }
+# Sheet of boards: side of a board, gap and height of the text below in pixels; boards per row.
 CELL, GAP, LABEL, COLUMNS = 256, 18, 62, 7
-MISSION_WIDTH, MISSION_LINES = 42, 3  # characters per line; lines
-LINE = 14  # pixels of a line of text
-TASK_CELL, TASK_COLUMNS, TASK_WIDTH, TASK_LINES = 330, 4, 50, 15  # of the sheet of XLand tasks
+MISSION_WIDTH, MISSION_LINES = 42, 3  # limits of a mission: characters per line, lines
+LINE = 14  # height of a line of text in pixels
+# Sheet of XLand tasks: side of a board in pixels, boards per row; limits of a task's text:
+# characters per line, lines.
+TASK_CELL, TASK_COLUMNS, TASK_WIDTH, TASK_LINES = 330, 4, 50, 15
 TASK_WORLDS = ("R1-9x9", "R2-11x11", "R4-13x13", "R6-13x13", "R9-16x16")
 TASK_SETS = ("trivial-21k", "small-1m", "medium-1m", "high-1m")
-RUN_ID = "Grid-DoorKey-8x8-v0"  # environment of RUN and of the pages of --web
+RUN_ID = "Grid-DoorKey-8x8-v0"  # environment of RUN, and of the web page that --browser draws
 BRIGHT, MUTED = (236, 234, 226), (150, 152, 160)
 WALK = "tab left up up left up space"  # keys that open the door in the level of seed 1
 EDITED = "Grid-ObstructedMaze-1Dlhb-v0"  # environment of the picture of the level editor
-EDITS = "down down down right right right right a 4 space v"  # keys pressed in it
-WORLDS, WORLD_COLUMNS, WORLD_CELL = 64, 8, 3  # of the sheet of Craft worlds; pixels per cell
-FLOOR_COLUMNS, FLOOR_CELL, DIM = 3, 7, 0.4  # of the full game's floors; brightness of dark cells
-SPRITE, SPRITE_COLUMNS = 48, 16  # pixels of a sprite of the sheet of the full game
-PAGES = (("browser", (1280, 800), False), ("browser-phone", (390, 844), True))  # size, is a phone
-CRAFT_KEYS = HERE.parent / "tests" / "render" / "craft_keys.txt"  # keys of a game, after its seed
-CRAFT_STEPS = 609  # of that game
+EDITS = "down down down right right right right a 4 space v"  # keys pressed in the level editor
+# Sheet of Craft worlds: number of worlds, worlds per row, pixels per cell.
+WORLDS, WORLD_COLUMNS, WORLD_CELL = 64, 8, 3
+# Sheet of the full game's floors: floors per row, pixels per cell, brightness of dark cells.
+FLOOR_COLUMNS, FLOOR_CELL, DIM = 3, 7, 0.4
+SPRITE, SPRITE_COLUMNS = 48, 16  # sheet of the full game's sprites: pixels of a sprite, per row
+# Pictures of the web page: file name, size of the window, whether the browser imitates a phone.
+PAGES = (("browser", (1280, 800), False), ("browser-phone", (390, 844), True))
+# File with a seed and the keys that a player presses in the game of Craft with this seed.
+CRAFT_KEYS = HERE.parent / "tests" / "render" / "craft_keys.txt"
+CRAFT_STEPS = 609  # number of steps of this game that are played before its picture is drawn
 
 
 def craft_sheet() -> np.ndarray:
-    """Return 64 worlds of Craft, each 64 x 64 cells."""
+    """Return a picture of `WORLDS` worlds of Craft-Classic, each 64 x 64 cells."""
     env = jaxenvs.make("Craft-Classic-Ids-v0")
     levels = jax.jit(jax.vmap(env.sample_level))(jax.random.split(jax.random.key(0), WORLDS))
     draw = jax.jit(jax.vmap(compose, (0, None)))
@@ -82,7 +90,10 @@ def craft_sheet() -> np.ndarray:
 
 
 def floors_sheet() -> np.ndarray:
-    """Return the nine floors of one world of the full game; dark cells are dim."""
+    """Return a picture of the nine floors of one world of the full game of Craft.
+
+    Cells without light are drawn dim.
+    """
     size, draws = FLOOR_CELL, floors.draw(jax.random.key(0))
     level = jax.device_get(jax.jit(floors.build)(draws, np.bool_(False)))
     cells = layers.grounds(FULL, size)[level.map.astype(np.int32) * len(Item) + level.items]
@@ -93,7 +104,7 @@ def floors_sheet() -> np.ndarray:
 
 
 def craft_sprites() -> np.ndarray:
-    """Return every block, item, mob, missile and icon of the full game of Craft."""
+    """Return a picture of every block, item, mob, missile and icon of the full game of Craft."""
     size = SPRITE
     ground, over = layers.grounds(FULL, size), layers.overlays(FULL, size)
     numbers, path = layers.numbers(FULL), int(Block.PATH) * len(Item)
@@ -107,7 +118,7 @@ def craft_sprites() -> np.ndarray:
 
 
 def puzzle_sheet() -> np.ndarray:
-    """Return one board of each class of puzzles, with its id below it."""
+    """Return a picture with a board of each class of puzzles, and its id below the board."""
     boards = []
     for id in registry.representatives("Puzzle"):
         seed, actions = PLAYED.get(id, (3, 0))
@@ -122,7 +133,10 @@ def puzzle_sheet() -> np.ndarray:
 
 
 def puzzlescript_sheet() -> np.ndarray:
-    """Return the first level of each shipped PuzzleScript game, with its title below it."""
+    """Return a picture of the first level of each shipped PuzzleScript game.
+
+    The name of the game is below its level.
+    """
     boards = []
     for path in sorted(collection.SHIPPED.glob("*.txt")):
         env = jaxenvs.make("PuzzleScript-v0", game=path.stem, level=0)
@@ -132,7 +146,10 @@ def puzzlescript_sheet() -> np.ndarray:
 
 
 def contact_sheet() -> np.ndarray:
-    """Return a level of each class of Grid and each module of BabyAI, with its mission below it."""
+    """Return a picture with a level of each class of Grid and of each module of BabyAI.
+
+    The id and the mission are below each level.
+    """
     babyai = reversed(registry.representatives("BabyAI"))
     of_modules = {registry.spec(id).env_class.__module__: id for id in babyai}
     boards = []
@@ -144,7 +161,11 @@ def contact_sheet() -> np.ndarray:
 
 
 def task_sheet() -> np.ndarray:
-    """Return tasks of each set in levels of all layouts, each with its sentences below it."""
+    """Return a picture with tasks of each XLand task set, one row for each set.
+
+    Each task is shown in a level, and described in words below the level. The layouts of the levels
+    are the ones in `TASK_WORLDS`, in turn.
+    """
     rows, worlds = [], itertools.cycle(TASK_WORLDS)
     for number, name in enumerate(TASK_SETS):
         boards, most = [], 0
@@ -153,7 +174,7 @@ def task_sheet() -> np.ndarray:
             said = xland.describe(task).replace(". ", ".\n")
             count = len(lines(said))
             if count > TASK_LINES:
-                continue  # some have twenty rules
+                continue  # leave out tasks with a long description: some have twenty rules
             id, most = f"XLand-{next(worlds)}-v0", max(most, count)
             env = jaxenvs.make(id)
             state = env.reset(key, env.params_for(task)).state
@@ -165,7 +186,10 @@ def task_sheet() -> np.ndarray:
 
 
 def lines(said: str) -> list[str]:
-    """Break a mission, or the sentences of a task, into lines."""
+    """Break a text into lines: a mission, or the description of a task with a sentence per line.
+
+    A mission is cut after `MISSION_LINES` lines.
+    """
     sentences = said.splitlines()
     if len(sentences) < 2:
         return textwrap.wrap(said, MISSION_WIDTH)[:MISSION_LINES]
@@ -176,7 +200,11 @@ def lines(said: str) -> list[str]:
 def sheet(
     boards: list[tuple[str, Env, Any, str]], columns: int, label: int, cell: int = CELL
 ) -> np.ndarray:
-    """Return boards in rows, each with its id and a text below it."""
+    """Return a picture of boards in rows of `columns`, each with its id and a text below it.
+
+    `boards` has the id (or title), environment, state and text of each board. `cell` is the side of
+    the square for a board, and `label` the height of the space below it, in pixels.
+    """
     pygame.font.init()
     font = pygame.font.Font(None, 18)
     rows = -(-len(boards) // columns)
@@ -211,7 +239,7 @@ SHEETS = {
 
 
 def editor_window() -> np.ndarray:
-    """Return the window of the level editor with the shortest plan of a level."""
+    """Return a picture of the level editor's window, with a level and its shortest plan."""
     env = jaxenvs.make(EDITED)
     file = File(Path("mylevels.txt"), env)
     model = Model(file.first(), file.env_of)
@@ -222,7 +250,7 @@ def editor_window() -> np.ndarray:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Draw the pictures; return the exit code, 2 if RUN is no run of the id."""
+    """Draw the pictures; return the exit code, 2 if RUN is not a training run in `RUN_ID`."""
     parser = Parser("python docs/draw.py", __doc__)
     parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="directory of a run")
     parser.add_argument("--browser", action="store_true", help="draw the pages of --web")
@@ -247,7 +275,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def draw_sheets() -> None:
-    """Draw the pictures that need no run."""
+    """Draw the pictures that need no training run: sheets, level editor and `jaxenvs play`."""
     for name, picture in SHEETS.items():
         gif.write_png(HERE / f"{name}.png", picture())
     gif.write_png(HERE / "editor.png", editor_window())
@@ -259,7 +287,10 @@ def draw_sheets() -> None:
 
 
 def draw_policy(run: Path) -> int:
-    """Draw the pictures of `watch`, which show the policy of a run; return its exit code."""
+    """Draw the pictures of `jaxenvs watch`, which show the policy of a training run.
+
+    Return the exit code of `jaxenvs watch`.
+    """
     for options, name in (
         ("--seed 2 --frames 12 --screenshot", "watch.png"),
         ("--envs 16 --frames 44 --screenshot", "wall.png"),
@@ -271,7 +302,7 @@ def draw_policy(run: Path) -> int:
 
 
 async def draw_pages() -> None:
-    """Draw the page of `--web` on a desktop and on a phone, while a person plays."""
+    """Draw the web page of `jaxenvs play --web` during a game, on a desktop and on a phone."""
     sys.path.insert(0, str(HERE.parent / "tests" / "render"))
     from browsing import browser
     from paging import serving
@@ -289,7 +320,7 @@ async def draw_pages() -> None:
                 if not is_phone:
                     await page.value("document.getElementById('wording').click()")
                     await page.until("document.getElementById('words').textContent")
-                await asyncio.sleep(1)  # the page takes its final size
+                await asyncio.sleep(1)  # until the page has its final size
                 await page.until("document.getElementById('busy').hidden")
                 await page.screenshot(HERE / f"{name}.png")
 

@@ -1,7 +1,8 @@
-"""Write the pages of environments: one for each id, a list for each family, one of all families.
+"""Make the pages of environments: a page for each id, one for each family, and one of all families.
 
-`jaxenvs.commands.page` has the content of a page; its animation is random play in the level of one
-seed. The environment variable IDS, ids separated by spaces, selects the ids (`make docs`).
+`jaxenvs.commands.page` makes the content of an id's page. This module formats the content as
+Markdown, and draws an animation of random play for the page. The environment variable IDS (ids
+separated by spaces) selects the ids that have a page; without it, all ids have one.
 """
 
 import inspect
@@ -26,24 +27,25 @@ from jaxenvs.core.masking import legal
 from jaxenvs.core.spaces import Discrete
 from jaxenvs.puzzles import Puzzle
 
-ORIGINALS = {  # by the package whose rules are reproduced (`Env.package`)
+ORIGINALS = {  # package whose rules an environment reproduces (`Env.package`) -> Markdown link
     "craftax": "[Craftax](https://github.com/MichaelTMatthews/Craftax)",
     "gymnasium": "[Gymnasium](https://github.com/Farama-Foundation/Gymnasium)",
     "minigrid": "[MiniGrid](https://github.com/Farama-Foundation/Minigrid)",
     "xminigrid": "[XLand-MiniGrid](https://github.com/dunnolab/xland-minigrid)",
 }
-SEED = 3  # of the level
-SIDE = 240  # most pixels of the longer side of a picture in a list, which is shown at half the size
+SEED = 3  # random seed of the level in pictures and animations
+# Limit in pixels on the longer side of a picture in a table; the page shows it `SIDE // 2` wide.
+SIDE = 240
 STEPS, ANIMATION_SIDE, ANIMATION_BYTES = (
     32,
     320,
     100_000,
-)  # limits of an animation
+)  # limits of an animation: number of pictures, pixels of the longer side, bytes of the file
 _SPECIAL = re.compile(r"([\\*_>\[\]#|])")
 
 
 def ids(family: str | None = None) -> list[str]:
-    """Return the ids that have a page."""
+    """Return the ids of one family, or of all families, that have a page."""
     wanted = os.environ.get("IDS", "").split()
     return [id for id in registry.list(family) if not wanted or id in wanted]
 
@@ -54,7 +56,7 @@ def families() -> list[str]:
 
 
 def modules() -> dict[str, list[str]]:
-    """Return the ids by the module of their class."""
+    """Return a dict: name of a Python module -> ids whose class it defines and that have a page."""
     groups: dict[str, list[str]] = defaultdict(list)
     for id in ids():
         groups[jaxenvs.spec(id).env_class.__module__].append(id)
@@ -62,7 +64,7 @@ def modules() -> dict[str, list[str]]:
 
 
 def rendered(content: Page) -> str:
-    """Return a page as Markdown."""
+    """Return the page of an id as Markdown."""
     lines = [f"# {content.id}", "", _neighbours(content.id), ""]
     lines += [
         f"![Random play in the level of seed {SEED}]({content.id}.gif)",
@@ -79,7 +81,7 @@ def rendered(content: Page) -> str:
 
 
 def _neighbours(id: str) -> str:
-    """Return links to the list, the family, and the previous and next id."""
+    """Return links to the page of all families, the id's family, and the previous and next id."""
     family = jaxenvs.spec(id).family
     before, _, after = f" {' '.join(ids(family))} ".partition(f" {id} ")
     links = ["[All](index.md)", f"[{family}]({family}/index.md)"]
@@ -89,7 +91,10 @@ def _neighbours(id: str) -> str:
 
 
 def _sizes(id: str) -> list[str]:
-    """Return a table of the ids of one class; no lines if there is one id."""
+    """Return a table (as lines) of all ids that have the same class as `id`.
+
+    The result is empty if `id` is the only one.
+    """
     kind = jaxenvs.spec(id).env_class
     variants = [other for other in registry.list() if jaxenvs.spec(other).env_class is kind]
     if len(variants) == 1:
@@ -114,7 +119,10 @@ def _size(id: str, is_here: bool) -> tuple[str, ...]:
 
 
 def _use(id: str) -> list[str]:
-    """Return a snippet of Python and, where rules are reproduced, the original."""
+    """Return the sections on the use of an id in Python and on the original environment, as lines.
+
+    Without an original in another package, the second section is left out.
+    """
     spec = jaxenvs.spec(id)
     code = [
         "import jax",
@@ -150,13 +158,15 @@ def _table(head: tuple[str, ...], rows: Any) -> Iterator[str]:
 def escaped(text: str) -> str:
     """Escape the special characters of Markdown outside code."""
     parts = re.split(r"(`[^`]*`)", text)
-    for i in range(0, len(parts), 2):  # a backslash would be shown before <
+    # Parts with an even index are outside code. `<` becomes `&lt;`, because Markdown would show a
+    # backslash before `<`.
+    for i in range(0, len(parts), 2):
         parts[i] = _SPECIAL.sub(r"\\\1", parts[i]).replace("<", "&lt;")
     return "".join(parts)
 
 
 def _commands(content: Page) -> list[str]:
-    """Return a block of the commands for an id."""
+    """Return a Markdown code block with commands for an id, such as `jaxenvs play ID`."""
     id, env = content.id, jaxenvs.make(content.id)
     lines = [f"jaxenvs play {id}", f"jaxenvs check {id}", f"jaxenvs train {id}"]
     if env.fully_observed:
@@ -167,7 +177,7 @@ def _commands(content: Page) -> list[str]:
 
 
 def overview() -> str:
-    """Return the page of all families: their ids, counted, and a level of each."""
+    """Return the page of all families: for each, the number of ids and a picture of a level."""
     rows = []
     for family in families():
         first, *_ = members = ids(family)
@@ -180,7 +190,10 @@ def overview() -> str:
 
 
 def listing(family: str) -> str:
-    """Return the page of a family: a level of each id, its summary and returns."""
+    """Return the page of a family, a table of its ids.
+
+    A row has a picture of a level, the summary, and the returns of random play and of PPO.
+    """
     head = "| a level | id | task | random | PPO (steps) |"
     lines = [f"# {family}", "", head, "| --- | --- | --- | --- | --- |"]
     table = reference()
@@ -198,7 +211,11 @@ def listing(family: str) -> str:
 
 
 def _by_ppo(runs: list[dict[str, Any]]) -> str:
-    """Return and steps of the longest PPO run that learned, preferably without additions."""
+    """Format the mean return and the steps of the best PPO run among an id's recorded runs.
+
+    Runs that have learned are better than others, then runs without a bonus or scaled rewards, then
+    longer runs. Runs that changed the task are ignored.
+    """
 
     def rank(run: dict[str, Any]) -> tuple[bool, bool, int]:
         return run["learned"], run["learned"] and is_plain(run), run["steps"]
@@ -212,7 +229,7 @@ def _by_ppo(runs: list[dict[str, Any]]) -> str:
 
 
 def picture(id: str) -> bytes:
-    """Return a PNG of a level, identical in every build."""
+    """Return a picture of a level as PNG; each build of the documentation makes the same bytes."""
     env = jaxenvs.make(id)
     size = drawing.fitting_tile_size(drawing.board_shape(env), SIDE, SIDE, 32)
     state = env.reset(jax.random.key(SEED)).state
@@ -220,7 +237,10 @@ def picture(id: str) -> bytes:
 
 
 def animation(id: str) -> bytes:
-    """Return a GIF of random legal actions, identical in every build, shortened to a few bytes."""
+    """Return a GIF of random legal actions; each build of the documentation makes the same bytes.
+
+    The animation is shortened until it has at most `ANIMATION_BYTES` bytes.
+    """
     from jaxenvs.render import frames, gif
 
     env = jaxenvs.make(id)
@@ -234,7 +254,10 @@ def animation(id: str) -> bytes:
 
 
 def _played(env: Env) -> Any:
-    """Return the compiled function from a key to the states of random legal actions."""
+    """Return a compiled function that plays `STEPS` random legal actions: key -> all states.
+
+    An episode that ends is followed by a new one in the same level.
+    """
 
     def play(key: Any) -> Any:
         first = env.reset(key).state

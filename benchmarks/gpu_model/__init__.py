@@ -1,4 +1,4 @@
 """Model of a GPU: computes kernels, bytes and time of a program from its compiled HLO.
 
-HLO is the text form of XLA's programs. The model needs no GPU.
+HLO is XLA's intermediate representation, read here in its text form. The model needs no GPU.
 """

@@ -35,7 +35,8 @@ SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}
 # Warps per thread block, by emitter.
 BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}
 ROW_THREADS = 32 * BLOCK["reduce"]  # number of threads in a block of the reduce emitter
-SHORT_ROWS = (8, 16, 32, 64)  # row lengths for which a thread reads four elements or more
+# Row lengths for which a thread of the reduce emitter reads four elements or more in large arrays.
+SHORT_ROWS = (8, 16, 32, 64)
 # Limit in machine instructions on the size of an unrolled loop over a thread's elements. The
 # compiler does not unroll a loop beyond this size.
 CODE = 400
@@ -192,9 +193,10 @@ def _ask(
 
 
 def _read_small(walk: Walk, instruction: hlo.Instruction, warps: float) -> None:
-    """Request from `walk` a result of the kernel whose size differs from the main array's.
+    """Request from `walk` the elements of `instruction`, a secondary result of the kernel.
 
-    The work for this result is spread evenly over all `warps` warps of the launch.
+    `warps`, the number of warps of the launch, is determined by a larger or smaller main array. The
+    work for `instruction` is spread evenly over all these warps.
     """
     grid = _contiguous(size(instruction.shape))
     index = indices.unlinear(instruction.shape, grid.positions)

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from . import hlo
 
-# Opcodes for which XLA uses a special emitter (way to generate the kernel) instead of "loop".
+# Opcodes for which XLA uses a special emitter instead of "loop". XLA calls an instruction that
+# determines the emitter a hero.
 HEROES = ("scatter", "reduce", "transpose", "concatenate")
 
 
@@ -76,7 +77,8 @@ class Launch:
     def stored(self, result: hlo.Instruction) -> hlo.Instruction:
         """Return the instruction whose value the kernel stores for a result of the fusion.
 
-        For an in-place update of a slice, this is the update. Otherwise it is `result` itself.
+        If the fusion updates a slice of an operand in place, the kernel stores only the update.
+        Otherwise it stores `result` itself.
         """
         found = self.source(result)
         if found.opcode == "dynamic-update-slice":

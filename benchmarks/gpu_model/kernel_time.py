@@ -18,7 +18,8 @@ from .features import Features, features
 
 SCHEDULERS = 132 * 4  # number of warp schedulers of an H200; each issues an instruction per cycle
 L2 = 40e6  # size in bytes up to which a launch's arrays mostly stay in the L2 cache
-# Opcodes that launch only a copy to the host or, in a CUDA graph, nothing; their time is `floor`.
+# Opcodes that launch only a copy to the host or, in a CUDA graph, nothing. Their predicted time is
+# the minimum `Coefficients.floor`.
 WAITS = ("while", "conditional")
 
 
@@ -104,7 +105,7 @@ def microseconds(seen: Mapping[str, Any], fitted: Coefficients = FITTED) -> np.n
 
 
 def factors(kinds: Sequence[str] | np.ndarray, fitted: Coefficients) -> np.ndarray:
-    """Return the fitted factor for the emitter of each launch; 1 for other emitters."""
+    """Return the fitted factor for the emitter of each launch; 1 for emitters without a factor."""
     return np.array([getattr(fitted, str(kind), 1.0) for kind in kinds])
 
 

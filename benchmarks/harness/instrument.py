@@ -41,7 +41,7 @@ def add_sources(made: Parser) -> None:
 
 
 def add_repeats(made: Parser, seconds: float, repeats: int) -> None:
-    """Add the options `--seconds` and `--repeats`, with the arguments as defaults."""
+    """Add the options `--seconds` and `--repeats` with the defaults `seconds` and `repeats`."""
     made.add_argument("--seconds", type=float, default=seconds, help="length of one repeat")
     made.add_argument("--repeats", type=int, default=repeats, help="repeats; medians are reported")
 
@@ -62,7 +62,7 @@ def about() -> dict[str, Any]:
 
 
 def header(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the header of a measurement in which contestants are timed in turns."""
+    """Return the header of a benchmark that times batches of environments in turns."""
     timed = {"seconds": args.seconds, "repeats": args.repeats}
     return {**about(), "policy": POLICY, "unroll": 1, **timed}
 

@@ -123,9 +123,10 @@ def _panel(panel: Any, measured: Group) -> None:
 
 
 def label(one: dict[str, Any]) -> str:
-    """Return the name of a record's contestant.
+    """Return the name of a record's contestant for the table and the figure.
 
-    The name of this library also has the reset source, and the observation unless it is `image`.
+    For this library, the reset source follows in brackets, with the observation unless it is the
+    image of a grid.
     """
     if one["contestant"] != OWN:
         return one["contestant"]

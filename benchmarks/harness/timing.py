@@ -1,8 +1,8 @@
 """Timing: compile all programs first, then let the contestants run in turns, several times.
 
-Neighbouring turns see the same load on the machine, so the ratio of their times is stable. As in a
-learner's rollout, every observation and reward is stored, and the time of a run includes waiting
-until all of them are written.
+Contestants are the environments that a benchmark compares. Neighbouring turns see the same load on
+the machine, so the ratio of their times is stable. As in a learner's rollout, every observation and
+reward is stored, and the time of a run includes waiting until all of them are written.
 """
 
 import dataclasses
@@ -51,7 +51,7 @@ class Record:
         return self.num_envs * self.length * self.rollouts
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all fields, which include the raw times, and figures from the median time."""
+        """Return all fields, which include the raw times, and speeds from the median time."""
         speed = self.steps / statistics.median(self.seconds)
         return dataclasses.asdict(self) | {
             "steps": self.steps,

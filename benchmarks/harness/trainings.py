@@ -15,7 +15,7 @@ VARIABLES["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 class Learner:
     """A learner in a separate process that trains on request, see `peers.off_policy.serve`.
 
-    Raises `LookupError` if its package is missing, `RuntimeError` if the process dies.
+    Raises `LookupError` if the learner's package is missing, `RuntimeError` if the process dies.
     """
 
     def __init__(self, label: str, command: Sequence[str], asked: dict[str, Any]) -> None:

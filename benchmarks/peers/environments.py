@@ -50,7 +50,7 @@ class Peer(NamedTuple):
 
 
 def of(env_id: str) -> list[Peer]:
-    """Return the peers that may have the level of an id: their `families` include its family."""
+    """Return the peers for an id's family. Some of these peers may lack the level of the id."""
     return [peer for peer in PEERS if jaxenvs.spec(env_id).family in peer.families]
 
 
@@ -77,9 +77,9 @@ def time_limit(env_id: str) -> int:
 def navix_level(env_id: str, renamed: Mapping[str, str] = MappingProxyType({})) -> str:
     """Return NAVIX's name of a level, or a name unknown to NAVIX if NAVIX lacks the level.
 
-    NAVIX has some levels only in MiniGrid's version 1, but under a name that ends in v0. `renamed`
-    maps MiniGrid's names of these levels (v1) to NAVIX's names (v0). For MiniGrid's version 0 of
-    such a level, the result is MiniGrid's name, which is unknown to NAVIX.
+    NAVIX has some levels only in MiniGrid's version 1, under a name that ends in v0. `renamed` maps
+    MiniGrid's names of these levels (v1) to NAVIX's names (v0). NAVIX lacks version 0 of these
+    levels; for version 0 the result is MiniGrid's name.
 
     Difference from MiniGrid: NAVIX's DoorKey always starts the agent in a corner.
     """

@@ -5,10 +5,11 @@
 PYTHON is an interpreter in which the learner's package is installed. This library is needed there
 only for its own learners.
 
-Policies are evaluated with their most probable actions. All learners that train with the same seed
-are evaluated from the same initial states of Gymnasium's environments, because returns depend on
-the initial states. The peers run as their authors ship them, with `DummyVecEnv` around Gymnasium's
-environments. All learners bootstrap at truncated episodes.
+Policies are evaluated with deterministic actions: no sampling, no exploration noise. All learners
+that train with the same seed are evaluated from the same initial states of Gymnasium's
+environments, because returns depend on the initial states. The peers run as their authors ship
+them, with `DummyVecEnv` around Gymnasium's environments. All learners bootstrap at truncated
+episodes.
 """
 
 import functools
@@ -23,12 +24,12 @@ import numpy as np
 
 EPISODES = 32  # number of episodes of an evaluation
 EVAL_ENVS = 8  # number of environments of an evaluation
-# Seed of an evaluation's first environment, minus the seed of the training run. The other
-# environments have the following seeds.
+# Seed of an evaluation's first environment, minus the seed of the training run. Each further
+# environment has a seed that is larger by one.
 FIRST = 10_000
 LAST = 20  # number of last episodes over which the reported training return is a mean
 VALUES = ("dqn", "qr-dqn")  # learners of action values, which need discrete actions
-# Number of iterations per update of this library's learners with continuous actions.
+# Maximum number of iterations per update of this library's learners with continuous actions.
 LOG_ROUNDS = 100
 Train = Callable[[int], dict[str, Any]]
 

@@ -76,7 +76,8 @@ OWN = {
 
 
 # Field of `Setting` -> names of this hyperparameter in PureJaxRL, rejax and Stable-Baselines3. A
-# name is None if the learner's constructor has no such parameter; `sb3` uses this value elsewhere.
+# name is None if the constructor in Stable-Baselines3 has no parameter with the same meaning. The
+# function `sb3` then passes the value in another way.
 NAMES: dict[str, tuple[str | None, ...]] = {
     "steps": ("TOTAL_TIMESTEPS", "total_timesteps", None),
     "num_envs": ("NUM_ENVS", "num_envs", None),
@@ -139,8 +140,8 @@ def ours(setting: Setting, apart: bool = True) -> Trainer:
 def chunk_of(setting: Setting) -> int:
     """Return the number of updates per call of the training program.
 
-    The number divides the total number of updates. Of all divisors, it is the one with which a call
-    makes closest to 30,000 environment steps.
+    The result is a divisor of the total number of updates: the one for which the number of
+    environment steps per call is closest to 30,000.
     """
     updates = setting.steps // setting.batch
     fitting = [n for n in range(1, updates + 1) if updates % n == 0]

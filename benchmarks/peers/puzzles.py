@@ -1,8 +1,8 @@
 """Puzzles of jumanji and pgx, batched as their authors recommend.
 
-Differences from this library: jumanji's cubes also have half turns as actions, and its 2x2 cube can
-turn all six faces. jumanji scrambles cubes and sliding tiles by random moves from the solved board.
-In pgx's 2048, a move that changes nothing ends the game.
+Differences from this library: jumanji's cubes always have half turns as actions (here only ids with
+`-Half`), and its 2x2 cube can turn all six faces. jumanji scrambles cubes and sliding tiles by
+random moves from the solved board. In pgx's 2048, a move that changes nothing ends the game.
 """
 
 import importlib

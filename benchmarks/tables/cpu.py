@@ -9,8 +9,8 @@ from .turns import CORE, ENVS, ID, Turns, compilation, conditions, factor, lead,
 
 JAX_PEERS = ("NAVIX", "XLand-MiniGrid")
 OPTIMISTIC, PLAIN = "craftax (optimistic 16)", "craftax (no reset)"
-# Names (see `Turns`) of this library's rows for the full game of Craft. The row BYTES observes
-# block ids, and the row FLOATS the symbolic observation.
+# Names (see `Turns`) of this library's rows for the full game of Craft. Row BYTES was measured with
+# block ids as the observation, row FLOATS with the symbolic observation.
 BYTES, FLOATS = "exact", "exact, symbolic"
 
 _GRIDS = {
@@ -123,7 +123,7 @@ of_turns(
 def puzzles(bench: dict[str, Any]) -> Table:
     """Build a table that compares steps per second of puzzles with jumanji and pgx.
 
-    Each id has its default reset source.
+    This library was measured with the default reset source of each id.
     """
     rows = []
     for group in turns(bench):

@@ -1,4 +1,4 @@
-"""Tables of `benchmarks/curricula.py`: the curricula over mazes, and the scores of levels."""
+"""Tables of `curricula.py` and `level_scores.py`: curricula over mazes, and scores of levels."""
 
 import re
 import statistics
@@ -22,7 +22,7 @@ def _worst(name: str) -> Column:
 
 
 def _learner(row: dict[str, Any]) -> str:
-    """Format a learner: its algorithm, and the flags by which it differs from the others."""
+    """Format a learner: its algorithm and its flags `--score`, `--edits` and `--replay-prob`."""
     name = row["algorithm"]
     if name == "ppo":
         return "`ppo` (domain randomisation)"
@@ -50,7 +50,11 @@ of_rows(
 
 @table("level-scores", f"{RESULTS}/level_scores.json")
 def level_scores(given: dict[str, Any]) -> Table:
-    """Build the table of the scores of levels: a row per score and number of training steps."""
+    """Build a table of how well scores of levels (such as `maxmc`) predict regret and success.
+
+    It has a row for each score and number of training steps. The learner `plr` replays the levels
+    with the highest scores.
+    """
     rows = sorted(given["rows"], key=lambda row: row["steps"])
     groups: dict[tuple[str, int], list[dict[str, Any]]] = {}
     for row in rows:

@@ -84,9 +84,9 @@ def _few(number: float | None) -> str:
 
 @table("h200-kernels", f"{RESULTS}/h200_kernels.json")
 def h200_kernels(profiles: dict[str, Any]) -> Table:
-    """Build a table of the slowest kernels of a step, with `FULL` environments.
+    """Build a table of the slowest kernels of a step of `FULL` environments.
 
-    It has the microseconds of each kernel.
+    A cell lists the slowest kernels with their microseconds.
     """
 
     def slowest(row: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Table of runs that were trained on some levels and evaluated on others."""
+"""Table of runs that were trained on some levels and evaluated on other levels and games."""
 
 import statistics
 from typing import Any

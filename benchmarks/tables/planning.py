@@ -7,8 +7,9 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-# Name of the entry with a figure of A* whose heuristic is the puzzle's own lower bound on the cost;
-# `{}` is the figure's name. The entry without the suffix has the figure for the learned heuristic.
+# A figure of A* has two entries. The entry with this suffix belongs to a search whose heuristic is
+# the puzzle's own lower bound on the cost, the entry without it to a search with the learned
+# heuristic. `{}` is the figure's name.
 OWN = "{}_with_own_bound"
 
 

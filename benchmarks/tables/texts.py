@@ -1,4 +1,4 @@
-"""Tables about text: agents that read, and descriptions per second."""
+"""Tables about text: agents that read descriptions, and states described in words per second."""
 
 from typing import Any
 
