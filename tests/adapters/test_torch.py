@@ -1,4 +1,4 @@
-"""Tests of `to_torch_vec` with PyTorch, on the CPU: values, memory, dtypes, learners' code."""
+"""Tests of `to_torch_vec` with PyTorch, on the CPU: values, memory, dtypes, `torch.compile`."""
 
 import copy
 import shutil

@@ -1,7 +1,7 @@
 """Check learners on eight devices, as a separate process that prints results as JSON.
 
-on_eight.py         gradients, the program of an update, samples of a replay buffer
-on_eight.py OUT     a run in the directory OUT
+on_eight.py         check gradients, a compiled update, and samples of a replay buffer
+on_eight.py OUT     train in the directory OUT
 """
 
 import functools
@@ -172,7 +172,7 @@ def looked() -> dict[str, object]:
 
 
 def run(out: Path) -> dict[str, object]:
-    """Train with the command `jaxenvs train`; return its exit code and results."""
+    """Train with `jaxenvs train`; return its exit code and the names of the files in `out`."""
     flags = "--num-envs 16 --rollout-steps 8 --minibatches 2 --hidden 8 --embed 2 --eval-episodes 4"
     argv = ["Grid-Empty-Random-5x5-v0", *flags.split(), "--devices", "all"]
     argv += ["--total-steps", "256", "--reset-source", "pool", "--out", str(out)]

@@ -78,7 +78,7 @@ class Square(Push):
 
 
 def shapes_of(agent, seeds=1):
-    """Return the shapes and dtypes of a learner's runners, without computing them."""
+    """Return shapes and dtypes of a learner's training states (runners), without computing them."""
     keys = jax.random.split(jax.random.key(0), seeds)
     return jax.eval_shape(functools.partial(loop.start, agent), keys)
 
@@ -142,9 +142,9 @@ def test_dropout_drops_a_share_of_each_layer_by_item_and_critic():
 def fallen():
     """Train a SAC learner with two seeds, and return a tuple of its states and metrics.
 
-    The tuple contains: the learner; the initial runners; the first seed's runner after one chunk of
-    updates; a batch from this runner's replay buffer; runners and metrics after two chunks. Some
-    episodes terminate, others are truncated.
+    The tuple contains: the learner; the initial runners (training states); the first seed's runner
+    after one chunk of updates; a batch from this runner's replay buffer; runners and metrics after
+    two chunks. Some episodes terminate, others are truncated.
     """
     agent = tiny.learner(Drop(), "sac", dropout=0.1, actor_every=4, replays=4, warm_up=32)
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 2))

@@ -204,7 +204,8 @@ def test_stepwise_predictions_equal_those_of_a_window():
         memory, alone = go_on(memory, *now)
         for part, of_all in zip(alone, whole, strict=True):
             np.testing.assert_allclose(part, of_all[step], rtol=2e-4, atol=2e-5)
-    assert memory["length"] == 2  # the model remembers `context` steps, the current one included
+    # A step attends to `context` = 3 steps: to itself, and to the two that the memory still holds.
+    assert memory["length"] == 2
 
 
 def test_predictions_depend_on_earlier_steps_of_the_episode_alone():
@@ -503,7 +504,7 @@ def test_imagination_never_steps_the_environment(monkeypatch):
 
 @pytest.fixture(scope="module")
 def imagined():
-    """Return a learner, runners before and after an imagined rollout, and the rollout."""
+    """Return a learner, its training states before and after imagination, and the rollout."""
     agent, runner = collected(Choosy())
     end = runner.model.weights["params"]["ends_1"]
     end["bias"] = end["bias"] - 1.0  # the model then predicts an end in about every fourth step

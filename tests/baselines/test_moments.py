@@ -175,7 +175,10 @@ def test_returns_start_anew_with_an_episode_and_run_on_between_rollouts():
 
 
 def test_statistics_stay_out_of_the_log_and_of_an_update():
-    """Statistics change only between updates; logged returns are not scaled."""
+    """Observation statistics are updated from a rollout, and logged returns are not scaled.
+
+    The statistics change no initial weight of the network.
+    """
     agent = learner(Countdown(), normalize_obs=True, reward_scaling=True)
     start = loop.start(agent, jax.random.key(0)[None])
     after, metrics = loop.run_chunk(agent, jax.tree.map(jnp.copy, start))
