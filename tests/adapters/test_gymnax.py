@@ -1,4 +1,4 @@
-"""Tests of `to_gymnax`: the interfaces with six and with five values per step, wrappers.
+"""Tests of `to_gymnax`: interfaces with six and five values per step, and gymnax's wrappers.
 
 The wrappers come from gymnax 1.0.1.
 """

@@ -138,8 +138,8 @@ def replay() -> dict[str, object]:
 
 def drawn(devices: Devices, key: jax.Array, known: Any) -> Any:
     """Return sampled slots, their importance weights, and all priorities after an update."""
-    # The eight devices get separate keys, as in a run. A single device gets the key of the first of
-    # eight devices.
+    # The eight devices get separate keys, as in a run. All of them sample with the key of the first
+    # one, so the single device gets this key, too.
     key = devices.local_key(jax.random.fold_in(key, 0) if devices == Devices(1) else key)
     sums = priorities.sums(known)
     found = priorities.sample(key, known, sums, DRAWS, jnp.float32(0.7), devices)

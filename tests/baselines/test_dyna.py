@@ -152,7 +152,7 @@ def test_attention_equals_plain_numpy():
 
 @functools.cache
 def played(env: Env):
-    """Return an untrained learner, its runner after four rollouts, and the last rollout."""
+    """Return an untrained learner, its training state after four rollouts, and the last rollout."""
     agent = learner(env)
     runners = loop.start(agent, KEY[None])
 
@@ -166,7 +166,7 @@ def played(env: Env):
 
 
 def collected(env: Env):
-    """Return the learner and the runner of `played`."""
+    """Return the learner and the training state of `played`."""
     return played(env)[:2]
 
 
@@ -177,7 +177,10 @@ def starts(env: Env):
 
 
 def a_history(steps: int, categories: int, actions: int):
-    """Return a random episode history for each of `steps` steps."""
+    """Return a random `History` for each of `steps` steps.
+
+    A history has the categories seen and the rewards gained since the start of the episode.
+    """
     rng = np.random.default_rng(1)
     shown, gained = rng.random((steps, categories)) < 0.5, rng.normal(size=(steps, actions))
     return dyna_network.History(jnp.asarray(shown), jnp.asarray(gained, jnp.float32))

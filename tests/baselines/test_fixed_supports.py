@@ -1,4 +1,4 @@
-"""Tests of learners with a fixed support of values.
+"""Tests of learners with a fixed support of values (C51, Rainbow, MuZero, Dyna).
 
 Clipped targets are logged, and cause one warning; the supports of presets are wide enough.
 """

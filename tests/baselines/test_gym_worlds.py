@@ -74,7 +74,7 @@ def test_ends_and_the_true_successor(cut):
 
 @pytest.fixture(scope="module")
 def policy():
-    """Return a network for Signal, and its weights, stacked along an axis of one seed."""
+    """Return a network for the environment Signal, and its weights (first axis: one seed)."""
     world = gym_envs.look(SIGNAL, {})
     network = policies.ActorCritic(world.observation_space, 2, (8,), 0)
     weights = jax.jit(network.init)(jax.random.key(0), jnp.zeros(2))

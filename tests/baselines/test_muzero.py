@@ -159,7 +159,7 @@ def value_of(
 
 @functools.cache
 def collected(env: Env, **settings):
-    """Return a learner and its runner after four rollouts without gradient steps."""
+    """Return a learner and its runner (training state) after four rollouts, without learning."""
     agent = learner(env, **settings)
     runners = loop.start(agent, KEY[None])
     collect = jax.jit(jax.vmap(functools.partial(muzero.collect, agent), axis_name=SEEDS))

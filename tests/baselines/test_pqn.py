@@ -29,7 +29,7 @@ lambda_returns = jax.jit(rollouts.lambda_returns, static_argnums=0)
 
 
 def first_rollout(agent):
-    """Return the runner of one seed after its first rollout, and the rollout."""
+    """Return the runner (training state) of one seed after its first rollout, and the rollout."""
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
     explore = functools.partial(pqn.choose, epsilon=jnp.float32(1.0))
     made = collected(agent, runners, jax.random.split(jax.random.key(1), 1), explore)

@@ -1,4 +1,4 @@
-"""Tests of training on Ray, in one small cluster; some kill processes."""
+"""Tests of training on Ray, in one small cluster; some tests kill actors or learners."""
 
 import dataclasses
 import json
