@@ -1,7 +1,7 @@
 """Run the notebooks of `docs/notebooks`: `python docs/notebooks.py [--write]`.
 
 A notebook fails if a cell raises or takes longer than `LIMIT`. `--write` saves the outputs in the
-files, without execution times and counts, which would differ in each run.
+files, without execution times, which would differ in each run.
 """
 
 import sys
@@ -14,11 +14,11 @@ from nbclient import NotebookClient
 
 HERE = Path(__file__).parent / "notebooks"
 LIMIT = 300  # seconds that a cell may take on a busy machine
-INSTALLS = "%pip"  # start of the cell for Colab, which is not run here
+INSTALLS = "%pip"  # start of the cell that installs jaxenvs on Colab; `run` skips this cell
 
 
 def run(path: Path, write: bool) -> float:
-    """Run a notebook and return its seconds.
+    """Run a notebook, and return how many seconds it took.
 
     Raises `CellExecutionError` if a cell fails.
     """

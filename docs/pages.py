@@ -1,7 +1,8 @@
 """Hook of mkdocs: write the page of every id, and add pages of other folders.
 
-The repository does not contain the results. The pages of ids (`id_pages.py`) take most of the time,
-so each core runs `pages.py FOLDER MODULE...`, which writes the pages of some modules.
+The generated pages are not stored in the repository. Making the pages of ids (`id_pages.py`) takes
+most of the time, so several processes run `pages.py FOLDER MODULE...`: each writes the pages of the
+ids in some modules.
 """
 
 import ast
@@ -44,7 +45,8 @@ TAKEN = {
 }
 REPORTED = 20  # pages between two lines of progress
 MOST_WORKERS = 8  # processes, each of which loads JAX
-# A link or a picture. Code, in a fence or in backquotes, matches with empty groups.
+# A link or a picture. Code, in a fence or in backquotes, also matches, but with empty groups:
+# `relinked` leaves it unchanged.
 _LINK = re.compile(
     r"^```.*?^```$|`[^`\n]+`|\[((?:[^\[\]]|!\[[^\]]*\]\([^)]*\))*)\]\(([^)\s]+)\)",
     re.MULTILINE | re.DOTALL,
@@ -64,8 +66,8 @@ LEARNERS = {
 def on_config(config: Any) -> Any:
     """Add families with their ids, and the pages of learners, to the navigation.
 
-    Sets the addresses of pyproject.toml too. The site of one version (`make docs-versioned`, for
-    which mike sets a variable) has a menu of the versions.
+    Also copy the addresses of the site and the repository from pyproject.toml. A site with several
+    versions (`make docs-versioned`, in which mike sets `MIKE_DOCS_VERSION`) has a version menu.
     """
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["jaxenvs"]
     version = os.environ.get("MIKE_DOCS_VERSION", "")
@@ -93,7 +95,7 @@ def on_config(config: Any) -> Any:
 
 
 def learner_pages() -> list[Any]:
-    """Navigation of `docs/learners/`: pages of the learners by package, then the others."""
+    """Return the navigation of `docs/learners/`: index, learners by package, then other pages."""
     pages = {path.stem: f"learners/{path.name}" for path in (ROOT / "docs/learners").glob("*.md")}
     first, groups = pages.pop("index"), []
     for package, title in LEARNERS.items():
@@ -154,7 +156,10 @@ def generated() -> Iterator[tuple[str, str | bytes]]:
 
 
 def _make_all(folder: Path) -> None:
-    """Write the pages of all environments with one process per core, and print progress."""
+    """Write the pages of all environments with several processes, and print progress.
+
+    There is one process per core, but at most `MOST_WORKERS`.
+    """
     groups = id_pages.modules()
     if len(groups) == 1:
         main(str(folder), *groups)

@@ -1,4 +1,4 @@
-"""Berries: an environment in one file, for the guide."""
+"""Berries: an environment in one file, the example of the guide docs/own.md."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ class Berries(jaxenvs.Env):
     Actions: 0 up, 1 right, 2 down, 3 left; nothing moves the player over the edge.
     Observation: uint8 (size, size), 0 grass, 1 berry, 2 player.
     Reward: the berry's share of all berries.
-    Episode ends: without berries, or at the time limit.
+    Episode ends: when no berry is left, or at the time limit.
     """
 
     size: int = 8  # cells on a side

@@ -80,7 +80,10 @@ class Recorded:
 
 
 def recorded(id, num_envs):
-    """Return the batch that the script uses instead of Gymnasium's `SyncVectorEnv`."""
+    """Return the batch that the script uses instead of Gymnasium's `SyncVectorEnv`.
+
+    An `id` that ends in `:floats` or `:frames` adds the wrapper `Floats` or `Frames`.
+    """
     env, _, form = id.partition(":")
     made = jaxenvs.make(env)
     made = {"": lambda e: e, "floats": Floats, "frames": Frames}[form](made)

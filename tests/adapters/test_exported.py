@@ -27,7 +27,7 @@ def batch(env, mode="same_step", rows=ROWS, **settings):
 
 
 def memory(array):
-    """Return a writable view of a JAX array's buffer as bytes; it stands for a DLPack tensor."""
+    """Return a writable view of a JAX array's buffer as bytes, in place of a DLPack tensor."""
     address = array.unsafe_buffer_pointer()
     return np.ctypeslib.as_array((ctypes.c_uint8 * array.nbytes).from_address(address))
 
@@ -42,7 +42,7 @@ def every_row(rows=ROWS):
 
 
 def play(envs, actions, mode, use, seed=SEED):
-    """Yield `use(results)` after each reset and step; overwrite each action after its step."""
+    """Yield `use(results)` after each reset and step; overwrite the actions after each step."""
     results = envs.begin(seed, every_row(envs.num_envs), True)
     yield use(results)
     # Use memory that starts at a multiple of 64 bytes: JAX copies memory that is not aligned.
@@ -104,7 +104,7 @@ def test_results_are_not_the_state():
 def test_results_are_separate_without_compilation():
     """Results are separate buffers also without `jit`.
 
-    Without `jit`, a function can return the buffer of an input.
+    Without `jit`, a function can return an input itself, so results could share its buffer.
     """
     actions = actions_for(ECHO, 3, 2)
     with jax.disable_jit():

@@ -1,4 +1,7 @@
-"""Tests of `to_gymnasium_vec` in all three modes: against single environments, under wrappers."""
+"""Tests of `to_gymnasium_vec` in Gymnasium's three autoreset modes.
+
+The tests compare batches with single environments, also inside Gymnasium's wrappers.
+"""
 
 import pickle
 
@@ -46,7 +49,10 @@ def play(envs, actions, seed=SEED):
 @every_mode
 @pytest.mark.parametrize("id", [None, *by_default([], FAMILIES.values())])
 def test_every_row_behaves_like_a_single_environment(id, mode):
-    """Compare observations, rewards, ends, and infos with their masks, bit by bit."""
+    """Compare our batch with Gymnasium's `SyncVectorEnv`, bit by bit.
+
+    The test compares observations, rewards, ends, and infos with their masks.
+    """
     env = jaxenvs.make(id) if id else DOORS
     params = env.default_params.replace(max_steps_in_episode=LIMIT)
     ours, theirs = pair(env, mode, params)

@@ -1,4 +1,7 @@
-"""Tests of `to_gymnax`: gymnax 1.0.1's wrappers, both interfaces, and levels only where needed."""
+"""Tests of `to_gymnax`: interfaces with six and five values per step, and gymnax's wrappers.
+
+The wrappers come from gymnax 1.0.1.
+"""
 
 import copy
 
@@ -100,7 +103,7 @@ def test_six_values_of_every_step(batch):
 def test_levels_are_the_same_alone_and_in_any_batch(batch):
     """A single environment and a batch generate the same levels, although the code differs.
 
-    A single environment generates them in a `cond`, a batch through `make_vec`.
+    A single environment generates a level in a `cond`, a batch generates levels in `make_vec`.
     """
     keys, wanted = batch
     run = rollout(to_gymnax(FLAT))
@@ -121,7 +124,7 @@ def test_five_values_for_older_agents(batch):
     done = terminated | truncated
     same(found, (first, (obs, reward, done, info)))
 
-    # This is how PureJaxQL aggregates the infos of its test episodes.
+    # PureJaxQL averages the infos of its test episodes in this way.
     @jax.jit
     def averaged(infos):
         return jax.tree.map(
@@ -171,7 +174,8 @@ def test_flatten_wrapper_flattens_pictures():
 def test_gymnaxs_own_adapters_take_it():
     """Both of gymnax's adapters to Gymnasium accept the environment.
 
-    Both need Gymnasium's spaces, and one sets attributes of a copy of the environment.
+    Both adapters convert the spaces to Gymnasium's, and one sets attributes of a copy of the
+    environment.
     """
     rows = GymnaxToVectorGymWrapper(to_gymnax(FLAT), 2)
     obs, _ = rows.reset()

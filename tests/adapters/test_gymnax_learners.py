@@ -1,6 +1,7 @@
 """Tests of `to_gymnax` under wrappers like the ones of craftax's learners.
 
-These wrappers have static params, reset a batch themselves, and log `Achievements/...`.
+These wrappers are compiled with static params, reset a batch themselves, and log infos named
+`Achievements/...`.
 """
 
 import functools

@@ -1,4 +1,7 @@
-"""Tests of mctx's functions in the true environment: ends, limits, masks, a plan that solves."""
+"""Tests of `mctx_root_fn` and `mctx_recurrent_fn`, with which mctx searches in an environment.
+
+The tests check episode ends, time limits, action masks, and that a search solves an easy puzzle.
+"""
 
 import jax
 import jax.numpy as jnp

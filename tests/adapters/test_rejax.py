@@ -1,8 +1,9 @@
 """Tests that rejax's unmodified PPO learns through `to_gymnax(env, legacy=True)`.
 
-rejax 0.1.3 requires gymnax 0.0.9 or newer, and expects five values from `step`. It brings distrax
-and TensorFlow Probability, so no extra installs it: `pip install rejax==0.1.3`, then
-`pytest -m slow -s tests/adapters/test_rejax.py`. Results are in `tests/README.md`.
+rejax 0.1.3 requires gymnax 0.0.9 or newer, and expects five values from `step`. No extra of jaxenvs
+installs rejax, because rejax depends on distrax and TensorFlow Probability. Install it by
+`pip install rejax==0.1.3`, then run `pytest -m slow -s tests/adapters/test_rejax.py`. Results are
+in `tests/README.md`.
 """
 
 import importlib.metadata

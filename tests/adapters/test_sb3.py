@@ -33,7 +33,7 @@ def play(envs, actions):
 
 
 def plain(obs):
-    """Convert dict observations to `OrderedDict`, as SB3 does."""
+    """Convert dict observations, which SB3 may return as `OrderedDict`, to plain dicts."""
     return dict(obs) if isinstance(obs, dict) else obs
 
 

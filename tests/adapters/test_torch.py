@@ -1,4 +1,4 @@
-"""Tests of `to_torch_vec` with PyTorch, on the CPU: values, memory, dtypes, learners' code."""
+"""Tests of `to_torch_vec` with PyTorch, on the CPU: values, memory, dtypes, `torch.compile`."""
 
 import copy
 import shutil
@@ -29,7 +29,7 @@ def numbers(results):
 
 
 def play(envs, actions, mode, use):
-    """Yield `use(results)` after each reset and step; overwrite each action after its step."""
+    """Yield `use(results)` after each reset and step; overwrite the actions after each step."""
     yield use(envs.reset(seed=SEED))
     for action in actions:
         given = torch.from_numpy(action.copy())
@@ -53,7 +53,7 @@ def spoiled(results):
 @every_mode
 @pytest.mark.parametrize("env", [DOORS, *IDS], ids=str)
 def test_trajectories_are_those_of_make_vec(env, mode):
-    """Play 300 steps, change every tensor in place, and compare bit by bit."""
+    """Play 300 steps, change every tensor in place, and compare with `make_vec` bit by bit."""
     env = jaxenvs.make(env) if isinstance(env, str) else env
     actions = actions_for(env, 300, ROWS)
     envs = to_torch_vec(env, ROWS, device="cpu", autoreset=mode)
@@ -93,7 +93,7 @@ def test_unsigned_integers_become_wider_types_with_the_same_values():
 
 
 def test_final_obs_is_the_true_successor():
-    """The reward of `DOORS` is the number that the final observation shows."""
+    """`final_obs` is the observation before a reset: in `DOORS`, its number equals the reward."""
     envs = to_torch_vec(DOORS, ROWS, device="cpu")
     envs.reset(seed=SEED)
     ends = 0

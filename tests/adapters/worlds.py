@@ -37,8 +37,9 @@ class DoorsState(State):
 class Doors(Env):
     """Environment that adds each action to a number; the reward of a step is the number.
 
-    An episode has 2 to 9 steps. The observation is a dict with every kind of space. Actions are
-    discrete; with `vector`, an action is a vector of two integers.
+    An episode terminates after 2 to 9 steps, unless the default time limit of 7 steps truncates it
+    before. The observation is a dict with every kind of space. Actions are discrete; with `vector`,
+    an action is a vector of two integers.
     """
 
     vector: bool = False

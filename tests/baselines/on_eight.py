@@ -1,7 +1,7 @@
 """Check learners on eight devices, as a separate process that prints results as JSON.
 
-on_eight.py         gradients, the program of an update, samples of a replay buffer
-on_eight.py OUT     a run in the directory OUT
+on_eight.py         check gradients, a compiled update, and samples of a replay buffer
+on_eight.py OUT     train in the directory OUT
 """
 
 import functools
@@ -138,8 +138,8 @@ def replay() -> dict[str, object]:
 
 def drawn(devices: Devices, key: jax.Array, known: Any) -> Any:
     """Return sampled slots, their importance weights, and all priorities after an update."""
-    # The eight devices get separate keys, as in a run. A single device gets the key of the first of
-    # eight devices.
+    # The eight devices get separate keys, as in a run. All of them sample with the key of the first
+    # one, so the single device gets this key, too.
     key = devices.local_key(jax.random.fold_in(key, 0) if devices == Devices(1) else key)
     sums = priorities.sums(known)
     found = priorities.sample(key, known, sums, DRAWS, jnp.float32(0.7), devices)
@@ -172,7 +172,7 @@ def looked() -> dict[str, object]:
 
 
 def run(out: Path) -> dict[str, object]:
-    """Train with the command `jaxenvs train`; return its exit code and results."""
+    """Train with `jaxenvs train`; return its exit code and the names of the files in `out`."""
     flags = "--num-envs 16 --rollout-steps 8 --minibatches 2 --hidden 8 --embed 2 --eval-episodes 4"
     argv = ["Grid-Empty-Random-5x5-v0", *flags.split(), "--devices", "all"]
     argv += ["--total-steps", "256", "--reset-source", "pool", "--out", str(out)]

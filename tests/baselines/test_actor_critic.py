@@ -78,7 +78,7 @@ class Square(Push):
 
 
 def shapes_of(agent, seeds=1):
-    """Return the shapes and dtypes of a learner's runners, without computing them."""
+    """Return shapes and dtypes of a learner's training states (runners), without computing them."""
     keys = jax.random.split(jax.random.key(0), seeds)
     return jax.eval_shape(functools.partial(loop.start, agent), keys)
 
@@ -142,9 +142,9 @@ def test_dropout_drops_a_share_of_each_layer_by_item_and_critic():
 def fallen():
     """Train a SAC learner with two seeds, and return a tuple of its states and metrics.
 
-    The tuple contains: the learner; the initial runners; the first seed's runner after one chunk of
-    updates; a batch from this runner's replay buffer; runners and metrics after two chunks. Some
-    episodes terminate, others are truncated.
+    The tuple contains: the learner; the initial runners (training states); the first seed's runner
+    after one chunk of updates; a batch from this runner's replay buffer; runners and metrics after
+    two chunks. Some episodes terminate, others are truncated.
     """
     agent = tiny.learner(Drop(), "sac", dropout=0.1, actor_every=4, replays=4, warm_up=32)
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 2))
@@ -195,8 +195,8 @@ def test_the_actor_can_be_updated_less_often(fallen):
 def test_losses_average_the_gradient_steps_that_computed_them():
     """Compare averaged losses with means computed by hand, for four iterations.
 
-    Only the last two iterations take gradient steps. In the last one, half of the gradient steps
-    update the actor.
+    An iteration is one step of every environment, then gradient steps. Only the last two iterations
+    take gradient steps. In the last one, half of the gradient steps update the actor.
     """
     losses = {"critic_loss": [0.0, 0.0, 2.0, 4.0], "actor_loss": [0.0, 0.0, 0.0, 3.0]}
     losses |= {actor_critic.LEARNED: [0.0, 0.0, 1.0, 1.0], actor_critic.TURNS: [0.0, 0.0, 0.0, 0.5]}
@@ -209,7 +209,7 @@ def test_losses_average_the_gradient_steps_that_computed_them():
 
 
 def test_learning_continues_beyond_2_31_steps(fallen):
-    """Learning goes on after 2**33 steps, when the numbers of steps and iterations exceed int32."""
+    """Learning goes on after 2**33 environment steps, a number that int32 cannot hold."""
     agent, _, _, _, after, _ = fallen
     assert agent.settings.steps_per_update == 32
     late = jnp.full_like(after.updates, 2**33 // 32)

@@ -32,7 +32,10 @@ FLAGS += ["--hidden", "8", "--simulations", "4", "--eval-episodes", "4"]
 
 
 def learner(env, **settings) -> Learner:
-    """Return a small AlphaZero learner whose initial values are not 0."""
+    """Return a small AlphaZero learner with PPO's network.
+
+    AlphaZero's own network would predict values of 0 before training; PPO's does not.
+    """
     agent = tiny.learner(env, "alphazero", **settings)
     return dataclasses.replace(agent, network=policies.ActorCritic.of(env, (8,), 2))
 

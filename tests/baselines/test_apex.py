@@ -112,7 +112,7 @@ def test_importance_weights_correct_for_sampling_probabilities():
 
 
 def exploration(env, **settings):
-    """Return a learner, the settings of its Ray actors, and runners (first axis: one seed)."""
+    """Return a learner, the settings of its Ray actors, and its training state for one seed."""
     given = apex.Settings(num_envs=ENVS, rollout_steps=STEPS, actors=1, hidden=(8,), embed=2)
     given = dataclasses.replace(given, n_step=N_STEP, gamma=GAMMA, **settings)
     learner = Learner(ROW, env, registry.network(ROW, env, vars(given)), given)

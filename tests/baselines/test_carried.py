@@ -136,7 +136,10 @@ class Training:
         return 130
 
     def slice(self, scratch: str, rows: list) -> tuple[list, bool]:
-        """Run a slice of the job; return all records so far, and whether the run must continue."""
+        """Train until `train.main` returns; return all records, and whether the run must go on.
+
+        Run folders are in the folder `scratch`. `rows` are the records of earlier calls.
+        """
         header = {"tiny": False, "commit": "c", "rows": rows}
         file = self.folder / "out" / "h200-billion.json"
         work = card_work.Work(file, header, 600.0, self.folder / scratch)

@@ -56,9 +56,9 @@ def test_improvement_and_profiles_are_rliable_s(rliable):
 
 
 def test_intervals_contain_the_truth_as_often_as_they_say():
-    # In each trial, the scores of 40 runs are drawn from a normal distribution with mean 0. The 95
-    # % percentile interval is a little too narrow for 40 runs: in theory, it contains the true mean
-    # 0 in about 94 % of the trials.
+    # In each trial, the scores of 40 runs are drawn from a normal distribution with mean 0. The
+    # percentile interval for 95 % is a little too narrow for 40 runs: in theory, it contains the
+    # true mean 0 in about 94 % of the trials.
     random = np.random.default_rng(0)
     hits = 0
     for trial in range(300):

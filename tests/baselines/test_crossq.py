@@ -65,7 +65,8 @@ def by_hand(features, weights, steps, warm_up):
 def test_statistics_are_summed_in_full_precision():
     """All matrix products, also in the gradient, have the precision HIGHEST.
 
-    The products compute sums over a batch. With lower precision, accelerators would round them.
+    The products compute sums over a batch. With lower precision, accelerators would round the
+    inputs of the products.
     """
     weights, features = weights_of(0.0, 1.0), drawn()
 
@@ -133,7 +134,10 @@ def test_corrections_have_no_gradient():
 
 
 def test_devices_normalise_over_all_devices():
-    """Outputs, statistics and the averaged gradient are equal on one device and on two."""
+    """Updated statistics and the mean gradient are equal on one device and on four simulated ones.
+
+    The four devices are simulated by a `vmap` over four parts of the batch.
+    """
     layer, weights = BatchRenorm(warm_up=0), jax.tree.map(jnp.asarray, weights_of(0.3, 3.0))
     features, weight = drawn(1.0), COUNTS.astype(np.float32)
 
@@ -163,7 +167,7 @@ def agent():
 
 @pytest.fixture(scope="module")
 def runners(agent):
-    """Return a list of three runners, and the metrics of the third update.
+    """Return a list of three runners (training states), and the metrics of the third update.
 
     The runners are those before the first, after the first, and after the third update. The first
     update is the warm-up, without gradient steps.
@@ -216,7 +220,7 @@ def test_acting_uses_running_statistics(agent, runners):
 
 
 def layer_by_hand(weights, name, features, weight):
-    """Return a layer's output during the warm-up, which is plain batch normalisation."""
+    """Return a layer's output in the warm-up (plain batch normalisation), and the batch mean."""
     mean = (weight[:, None] * features).sum(axis=0) / weight.sum()
     variance = (weight[:, None] * (features - mean) ** 2).sum(axis=0) / weight.sum()
     part = weights["params"][name]

@@ -30,7 +30,10 @@ FLAGS += " --checkpoint-every 2"
 
 
 def updates(agent, count):
-    """Return a list of (runner, metrics) after each of the first `count` updates of one seed."""
+    """Return a list of (runner, metrics) after each of the first `count` updates of one seed.
+
+    A runner is the training state of the learner.
+    """
     runners, found = loop.start(agent, KEY[None]), []
     for _ in range(count):
         runners, metrics = loop.run_chunk(agent, runners)
@@ -158,7 +161,7 @@ def test_an_episode_with_several_successes_counts_once():
 def test_sfl_keeps_the_most_learnable_levels():
     """Check the scores of the levels that SFL keeps, and that half of the environments plays them.
 
-    SFL chooses new levels to keep every two updates.
+    In every second update, SFL searches for new levels and replaces all levels that it keeps.
     """
     agent = tiny.learner(MAZE, "sfl")
     found = updates(agent, 3)
@@ -207,9 +210,10 @@ def test_a_resumed_run_is_bit_identical(tmp_path, flags):
     [("Puzzle-Sokoban-6x6-v0", 3), ("BabyAI-GoToLocal-v0", 3), ("XLand-R1-9x9-v0", 0)],
 )
 def test_levels_of_other_families(id, edits):
-    """Replay and edit levels of families without optimal returns inside the compiled program.
+    """PLR replays and edits levels of families other than Grid.
 
-    Levels of XLand are replayed only, because they cannot be edited.
+    The compiled program cannot compute the optimal returns of these levels. Levels of XLand are
+    replayed only, because they cannot be edited.
     """
     env = jaxenvs.make(id, max_steps_in_episode=16)
     agent = tiny.learner(env, "plr", score="pvl", edits=edits, replay_prob=1.0, embed=2)

@@ -73,7 +73,7 @@ def on_eight(*arguments: str) -> dict:
 
 @pytest.fixture(scope="module")
 def seen():
-    """Return the results of `on_eight.py`: gradients, the program of an update, the replay."""
+    """Return the results of `on_eight.py` on gradients, a compiled update and a replay buffer."""
     return on_eight()
 
 

@@ -36,14 +36,14 @@ values_of, worth, loss = (
 
 @functools.partial(jax.jit, static_argnums=0)
 def gradient_step(agent, memory, learned, key):
-    """Take one gradient step of DQN, as an update does."""
+    """Take one gradient step of DQN in the same way as a training update."""
     objective = q_learning.Objective(dqn.td_target, dqn.loss)
     draws, learned = q_learning.draw(agent, memory, key), q_learning.Learned(*learned, ())
     return q_learning.gradient_step(agent, objective, memory, jnp.float32(1.0), learned, draws)
 
 
 def runners_of(agent: Learner, seeds: int = 1):
-    """Return untrained runners."""
+    """Return the initial runners (training states) of `seeds` seeds, stacked along a first axis."""
     return loop.start(agent, jax.random.split(jax.random.key(0), seeds))
 
 

@@ -152,7 +152,7 @@ def test_attention_equals_plain_numpy():
 
 @functools.cache
 def played(env: Env):
-    """Return an untrained learner, its runner after four rollouts, and the last rollout."""
+    """Return an untrained learner, its training state after four rollouts, and the last rollout."""
     agent = learner(env)
     runners = loop.start(agent, KEY[None])
 
@@ -166,7 +166,7 @@ def played(env: Env):
 
 
 def collected(env: Env):
-    """Return the learner and the runner of `played`."""
+    """Return the learner and the training state of `played`."""
     return played(env)[:2]
 
 
@@ -177,7 +177,10 @@ def starts(env: Env):
 
 
 def a_history(steps: int, categories: int, actions: int):
-    """Return a random episode history for each of `steps` steps."""
+    """Return a random `History` for each of `steps` steps.
+
+    A history has the categories seen and the rewards gained since the start of the episode.
+    """
     rng = np.random.default_rng(1)
     shown, gained = rng.random((steps, categories)) < 0.5, rng.normal(size=(steps, actions))
     return dyna_network.History(jnp.asarray(shown), jnp.asarray(gained, jnp.float32))
@@ -204,7 +207,8 @@ def test_stepwise_predictions_equal_those_of_a_window():
         memory, alone = go_on(memory, *now)
         for part, of_all in zip(alone, whole, strict=True):
             np.testing.assert_allclose(part, of_all[step], rtol=2e-4, atol=2e-5)
-    assert memory["length"] == 2  # the model remembers `context` steps, the current one included
+    # A step attends to `context` = 3 steps: to itself, and to the two that the memory still holds.
+    assert memory["length"] == 2
 
 
 def test_predictions_depend_on_earlier_steps_of_the_episode_alone():
@@ -503,7 +507,7 @@ def test_imagination_never_steps_the_environment(monkeypatch):
 
 @pytest.fixture(scope="module")
 def imagined():
-    """Return a learner, runners before and after an imagined rollout, and the rollout."""
+    """Return a learner, its training states before and after imagination, and the rollout."""
     agent, runner = collected(Choosy())
     end = runner.model.weights["params"]["ends_1"]
     end["bias"] = end["bias"] - 1.0  # the model then predicts an end in about every fourth step

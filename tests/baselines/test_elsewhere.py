@@ -32,7 +32,7 @@ def run(tmp_path_factory):
 
 
 def uniform(id: str, **fields) -> Policy:
-    """Return a policy with uniform probabilities of legal actions; its state counts the steps."""
+    """Return a policy with uniform probabilities of legal actions; its memory counts the steps."""
     env = jaxenvs.make(id, **fields)
 
     def predict(memory, obs, mask):

@@ -47,7 +47,7 @@ def weights_of(agent: Learner, seeds: int):
 
 
 def balanced(learner, weights, key, obs, mask, state, params, greedy):
-    """Stand-in for a search that balances the pole; with `greedy`, it always pushes left."""
+    """Replace a search by a fixed rule: balance the pole or, if `greedy`, always push left."""
     right = (obs[:, 2] + obs[:, 3] > 0) & (not greedy)
     return right.astype(jnp.int32)
 
@@ -56,7 +56,7 @@ def balanced(learner, weights, key, obs, mask, state, params, greedy):
 def planned(tmp_path_factory):
     """Return a run of AlphaZero with two seeds, its learner, its weights, and its eval.json.
 
-    The evaluation replaces the search by a function that compiles quickly.
+    The evaluation replaces the search by the function `balanced`, which compiles quickly.
     """
     folder = tmp_path_factory.mktemp("runs") / "run"
     run, agent, weights = made(folder, "alphazero", CARTPOLE, seeds=2)

@@ -35,7 +35,7 @@ print(json.dumps([np.asarray(logits).tolist(), np.asarray(value).tolist()]))
 
 
 def trained(tmp_path, *more) -> str:
-    """Train and export a tiny run; return the path of the exported policy."""
+    """Train and export a tiny run; return the path of the run's folder."""
     out = str(tmp_path / "run")
     steps = ["--total-steps", "256", "--out", out]
     assert main(["Grid-Empty-Random-5x5-v0", *FLAGS, *steps, *more]) == 0

@@ -70,7 +70,7 @@ def test_a_failure_on_the_device_leaves_no_directory_but_other_files(
 ):
     """A failure in the first update leaves no run folder, and keeps files of other programs.
 
-    Such a failure happens on the device, after the run's folder was made.
+    The failure happens on the device, after the run's folder was made.
     """
     environment(Endless)
     monkeypatch.setattr(loop, "run_chunk", lambda *arguments: 1 / 0)

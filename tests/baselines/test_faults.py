@@ -1,4 +1,4 @@
-"""Tests of faults: a full disk, a run killed before it saved anything, damaged checkpoints."""
+"""Tests of faults: a full disk, a run killed before its first checkpoint, damaged checkpoints."""
 
 import dataclasses
 import random

@@ -1,4 +1,4 @@
-"""Tests of learners with a fixed support of values.
+"""Tests of learners with a fixed support of values (C51, Rainbow, MuZero, Dyna).
 
 Clipped targets are logged, and cause one warning; the supports of presets are wide enough.
 """
@@ -46,7 +46,10 @@ def test_returns_beyond_the_bounds_are_logged_and_warned_of_once(tmp_path, capsy
 
 @pytest.mark.usefixtures("salaries")
 def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
-    """Log null for `clipped_targets` during a warm-up that is longer than `WINDOW` updates."""
+    """A warm-up that is longer than `WINDOW` updates does not suppress the warning.
+
+    In the warm-up, the log has null for `clipped_targets`. Afterwards, clipped targets are counted.
+    """
     more = {"capacity": 512, "warm_up": 640}
     records = run(tmp_path / "run", "c51", "Salary-Float-v0", 1_600, **more)
     shares = [record["clipped_targets"][0] for record in records]

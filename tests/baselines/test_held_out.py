@@ -24,7 +24,10 @@ SMALL += ["--total-steps", "128", "--eval-episodes", "4", "--param", "max_steps_
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Train in the levels `train` of one of two games in a folder; return the run's folder."""
+    """Train on the levels `train` of the game crates; return the run's folder.
+
+    The environment's folder of games also has the game lodestone.
+    """
     folder = tmp_path_factory.mktemp("games")
     for game in GAMES:
         shutil.copy(collection.SHIPPED / f"{game}.txt", folder)

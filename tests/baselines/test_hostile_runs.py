@@ -138,7 +138,7 @@ def test_arrays_of_a_manifest_must_fit_into_memory(run):
     ],
 )
 def test_arrays_that_decompress_to_a_larger_size_are_refused(run, old, new, says):
-    """Refuse changed array metadata, although the checkpoint's manifest has the new hashes."""
+    """Changed array metadata is refused even if its hashes in the manifest were updated."""
     newest = run.checkpoints / "00000002"
     store = tensorstore.KvStore.open(
         {"driver": "ocdbt", "base": f"file://{newest / 'weights'}/"}

@@ -94,7 +94,10 @@ def test_every_package_has_a_rank():
     "names", [pytest.param(PPO, marks=pytest.mark.full), LEARNERS], ids=["one", "all"]
 )
 def test_learners_load_no_command_line(names):
-    """Importing a learner as a library loads no parsers, plots or checkpoints."""
+    """Importing a learner as a library loads none of the packages in `HEAVY`.
+
+    Only commands need these packages: for arguments, checkpoints, plots and clusters.
+    """
     code = f"import sys, {names}\nprint([name for name in {HEAVY} if name in sys.modules])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

@@ -50,7 +50,7 @@ def content(buffer):
 
 
 def reference(filled, score, time, now):
-    """Return the replay probability of each slot, by the formulas of the paper."""
+    """Return the replay probability of each slot, by the formulas of PLR (Jiang et al., 2021)."""
     order = sorted(np.flatnonzero(filled), key=lambda i: (-score[i], i))
     by_score, by_age = np.zeros(len(score)), np.zeros(len(score))
     for rank, i in enumerate(order, 1):
@@ -105,8 +105,8 @@ def test_a_full_buffer_replaces_the_least_probable_levels_by_better_ones():
 def test_a_stale_level_survives_a_better_score():
     """A level that was not played for long keeps its slot, although a new level has a higher score.
 
-    A new level competes with the level that is least likely to be replayed, and stale levels are
-    likely.
+    A new level competes only with the level that is least likely to be replayed. Stale levels are
+    likely to be replayed.
     """
     buffer = full([1, 2, 3], [0.9, 0.1, 0.5], 3)
     buffer = buffer._replace(time=jnp.array([9, 9, 0], jnp.int32))  # slots contain levels 1, 3, 2

@@ -34,7 +34,7 @@ SMALL = {"num_envs": 8, "rollout_steps": 24, "hidden": (8,), "embed": 0}
 
 
 def of(algorithm, env, **settings):
-    """Return a learner with small settings in an environment with illegal actions."""
+    """Return a learner with small settings in the environment `env`."""
     replays = {"capacity": 320, "warm_up": 64, "gradient_steps": 2, "batch_size": 8}
     more = replays if algorithm in BY_REPLAY else {"minibatches": 2}
     return learner(env, algorithm, **(SMALL | more | settings))
@@ -62,7 +62,7 @@ def by_default(*chosen):
 
 @functools.cache
 def collected(agent):
-    """Return the runner and the rollout of a new learner with one seed."""
+    """Return the runner (training state) of a new learner after one rollout, and the rollout."""
     runners, name = loop.start(agent, KEY[None]), agent.algorithm.name
     if name in BY_REPLAY:
         collect = functools.partial(q_learning.collect, agent, action_values=BY_REPLAY[name])

@@ -57,7 +57,7 @@ def test_devices_have_the_statistics_of_them_all():
 
 
 def echo(space) -> Normalised:
-    """Return a network that outputs its input, normalised by the running statistics."""
+    """Return a network that outputs its weights and its input, the normalised observation."""
     network = SimpleNamespace(
         observation_space=space,
         init=lambda key, obs: {"params": ()},
@@ -68,7 +68,7 @@ def echo(space) -> Normalised:
 
 @jax.jit
 def read_after(batches, obs):
-    """Normalise the observations `obs` by the statistics of the two `batches`; return them."""
+    """Return the network's weights, and `obs` normalised by the statistics of two `batches`."""
     network = echo(PARTS)
     weights = network.init(jax.random.key(0), jax.tree.map(lambda leaf: leaf[0, 0, 0], batches))
     for i in range(2):
@@ -175,7 +175,10 @@ def test_returns_start_anew_with_an_episode_and_run_on_between_rollouts():
 
 
 def test_statistics_stay_out_of_the_log_and_of_an_update():
-    """Statistics change only between updates; logged returns are not scaled."""
+    """Observation statistics are updated from a rollout, and logged returns are not scaled.
+
+    The statistics change no initial weight of the network.
+    """
     agent = learner(Countdown(), normalize_obs=True, reward_scaling=True)
     start = loop.start(agent, jax.random.key(0)[None])
     after, metrics = loop.run_chunk(agent, jax.tree.map(jnp.copy, start))

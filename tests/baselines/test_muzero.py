@@ -159,7 +159,7 @@ def value_of(
 
 @functools.cache
 def collected(env: Env, **settings):
-    """Return a learner and its runner after four rollouts without gradient steps."""
+    """Return a learner and its runner (training state) after four rollouts, without learning."""
     agent = learner(env, **settings)
     runners = loop.start(agent, KEY[None])
     collect = jax.jit(jax.vmap(functools.partial(muzero.collect, agent), axis_name=SEEDS))
@@ -312,9 +312,10 @@ def test_board_transitions_share_weights_over_lines():
 
 
 def test_lines_are_normalised_in_float32():
-    """Add a large number to all features of a line.
+    """A bfloat16 network gives nearly the output of a float32 network for features of about 30.
 
-    If these sums were normalised in bfloat16, the differences between the features would be lost.
+    If the features of a line were normalised in bfloat16, the differences between such large
+    features would be lost.
     """
     network = muzero.network(Board(), hidden=(6,), embed=0, lines=5, latent=12, atoms=4)
     half = network.clone(bfloat16=True)
@@ -739,7 +740,7 @@ class Lever(Endless):
 
 @pytest.mark.slow
 def test_it_learns_the_better_lever_and_its_value():
-    """A reward of 1 at every step has value 1 / (1 - 0.8) = 5."""
+    """MuZero learns to pull the lever that pays 1 per step, whose value is 1 / (1 - 0.8) = 5."""
     settings = {"num_envs": 16, "gamma": 0.8, "learning_rate": 3e-3, "total_steps": 12_800}
     settings |= {"capacity": 8_000, "warm_up": 512, "batch_size": 64, "gradient_steps": 8}
     settings |= {"chunk": 50, "latent": 16, "hidden": (16,), "atoms": 10, "simulations": 8}

@@ -162,7 +162,10 @@ def test_a_network_that_cannot_work_says_why(settings, words):
 
 
 def test_a_module_of_this_folder_has_environments(tmp_path):
-    """A run of `module:Id` can be loaded again."""
+    """Commands import an environment `module:Id` from the current folder.
+
+    The environment is shown by `info` and used for training; the run can be loaded by `eval`.
+    """
     text = (DOCS / "berries.py").read_text("utf-8")
     (tmp_path / "orchard.py").write_text(text, "utf-8")
     flags = ["--num-envs", "4", "--rollout-steps", "8", "--hidden", "4", "--total-steps", "32"]

@@ -210,7 +210,7 @@ def test_time_limits_set_by_the_state():
 
 
 def test_values_are_bootstrapped_at_the_time_limit():
-    """A reward of 1 at every step has value 1 / (1 - gamma) = 5.
+    """PPO learns the value of a reward of 1 at every step, 1 / (1 - gamma) = 5.
 
     Without bootstrapping at the time limit of five steps, the value would be below 3.
     """

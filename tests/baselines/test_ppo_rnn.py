@@ -73,7 +73,7 @@ recurrent = functools.partial(learner, algorithm="ppo-rnn")
 
 @pytest.fixture(scope="module", params=["ppo-rnn", *with_full("ppo-trxl")])
 def collected(request):
-    """Return a learner, its runners before and after a rollout, and the rollout of 7 steps.
+    """Return a learner, its training states before and after a rollout, and the 7-step rollout.
 
     The rollout begins in the middle of episodes.
     """

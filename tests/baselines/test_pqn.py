@@ -29,7 +29,7 @@ lambda_returns = jax.jit(rollouts.lambda_returns, static_argnums=0)
 
 
 def first_rollout(agent):
-    """Return the runner of one seed after its first rollout, and the rollout."""
+    """Return the runner (training state) of one seed after its first rollout, and the rollout."""
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
     explore = functools.partial(pqn.choose, epsilon=jnp.float32(1.0))
     made = collected(agent, runners, jax.random.split(jax.random.key(1), 1), explore)
@@ -193,9 +193,9 @@ def test_a_network_for_missions_and_for_compact_observations(id):
 
 
 def test_it_learns_the_better_lever_and_bootstraps_at_the_time_limit():
-    """A reward of 1 at every step has value 1 / (1 - 0.8) = 5.
+    """PQN learns to pull the lever that pays 1 per step, whose value is 1 / (1 - 0.8) = 5.
 
-    Without bootstrapping at the time limit of five steps it would be at most 3.4.
+    Without bootstrapping at the time limit of five steps, the value would be at most 3.4.
     """
     agent = learner(
         Lever(), num_envs=16, gamma=0.8, learning_rate=1e-2, total_steps=20_480, chunk=40

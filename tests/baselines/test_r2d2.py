@@ -31,7 +31,10 @@ unrolled = jax.jit(r2d2.unroll, static_argnums=0)
 
 @pytest.fixture(scope="module")
 def filled():
-    """Return an untrained learner, and its runner once its replay ring has been overwritten."""
+    """Return an untrained learner, and its runner (training state) for one seed.
+
+    Enough steps were collected to overwrite the whole replay buffer, which is a ring buffer.
+    """
     agent = learner(Countdown(), warm_up=10_000)
     act = jax.jit(lambda runner: q_learning.collect(agent, runner, r2d2.action_values)[0])
     runner = jax.tree.map(lambda leaf: leaf[0], loop.start(agent, KEY[None]))
@@ -86,7 +89,7 @@ def test_a_stored_memory_equals_the_end_of_the_unrolled_previous_sequence(filled
 
 
 def test_unrolled_values_equal_those_of_acting():
-    """Compare with values computed step by step, from an environment's first step on."""
+    """Compare unrolled values with values computed step by step from the first step on."""
     agent = learner(Countdown(), warm_up=10_000, burn_in=1, rollout_steps=14)
     runner = jax.tree.map(lambda leaf: leaf[0], loop.start(agent, KEY[None]))
     runner = jax.jit(lambda runner: q_learning.collect(agent, runner, r2d2.action_values)[0])(

@@ -1,4 +1,4 @@
-"""Tests of training on Ray, in one small cluster; some kill processes."""
+"""Tests of training on Ray, in one small cluster; some tests kill actors or learners."""
 
 import dataclasses
 import json
@@ -198,7 +198,7 @@ def test_ape_x_learns(tmp_path, id):
     # The first fragment of an actor lacks the last two steps of each environment: their 3-step
     # returns need steps of the next fragment.
     assert 112 <= log[0]["held"][0] <= 120 and 368 <= log[2]["held"][0] <= 376
-    # Learning begins when the shards have 300 steps.
+    # Learning begins when the replay shards hold 300 steps.
     assert log[1]["q_loss"] == [None] and log[2]["q_loss"][0] > 0
     assert max(row["lag_max"][0] for row in log) >= 1 and log[-1]["held"] == [4000]
     least = {EMPTY: 0.3}.get(id, 7)
@@ -209,7 +209,7 @@ def test_ape_x_learns(tmp_path, id):
 
 @pytest.mark.slow
 def test_ape_x_replaces_an_actor_a_shard_and_the_learner(tmp_path, capfd):
-    """Kill an actor, a shard and the learner, one after another; the run completes."""
+    """Kill an actor, a replay shard and the learner, one after another; the run completes."""
     out, killed = tmp_path / "run", []
 
     def kill() -> None:
@@ -427,7 +427,7 @@ def test_ctrl_c_saves_and_leaves_no_process(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("twice", [True, False])
 def test_forced_exits_leave_no_process(tmp_path, twice):
-    """A second Ctrl-C during an update ends Ray's processes too, as does SIGKILL."""
+    """A second Ctrl-C, or SIGKILL to the main process, also ends all processes of Ray."""
     out = tmp_path / "run"
     slow = ["--actors", "1", "--set", "pause=0.5"] if twice else ["--actors", "1"]
     process = start([SIGNAL, "--ray", *SMALL, *slow, "--out", str(out)])

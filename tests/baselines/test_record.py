@@ -14,7 +14,8 @@ from jaxenvs.baselines.puzzles import davi
 from jaxenvs.baselines.storage.runs import Config, Run
 
 TILES = "Puzzle-2048-v0"
-# Field of a run in a task with missions: new runs observe the mission by default.
+# Fields of a run that observes the mission, too. New runs in tasks with missions do so by default,
+# so `record.command` does not name these fields.
 DICT = {"obs": "dict"}
 
 
