@@ -173,7 +173,7 @@ def _group(item: pytest.Item) -> str:
     """Return the name of a test's group; one worker runs all tests of a group.
 
     For a test that uses the fixture `compiled` with an id, the group is the module of the id's
-    environment class. The worker then compiles the id only once for the tests of contract, golden
+    environment class. The worker then compiles each id only once, for its tests of contract, golden
     trace and pictures. For any other test, the group is the variable `GROUP` of the test's file, by
     default the file itself. Files that share compiled programs have the same `GROUP`.
     """

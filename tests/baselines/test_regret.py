@@ -1,4 +1,4 @@
-"""Tests of the regret of an evaluation: it is computed for exactly the levels that are played."""
+"""Tests of regret: the optimal returns of the evaluated levels minus the returns on them."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Tests of RL²: the recurrent state of a trial, held-out tasks, evaluation by episode."""
+"""Tests of RL²: memory in a trial (several episodes of one task), held-out tasks, evaluation."""
 
 import dataclasses
 import functools
@@ -42,7 +42,10 @@ def tasks(limit: int, **lengths: int):
 
 @functools.cache
 def agent() -> Learner:
-    """Return a learner in trials of 20 steps, with episodes of at most 6 steps."""
+    """Return an RL² learner in trials of 20 steps.
+
+    The params that `collected` gets limit the episodes to 6 steps.
+    """
     sizes = {"num_envs": ROWS, "rollout_steps": STEPS, "hidden": (8,), "embed": 2, "memory": 8}
     settings = rl2.Settings(**sizes, minibatches=2, task_loss=0.1, told=0.5)
     return registry.build(
@@ -52,7 +55,11 @@ def agent() -> Learner:
 
 @jax.jit
 def collected(params):
-    """Return the runners before and after a rollout, the rollout, PPO's targets and last values."""
+    """Collect a rollout. Return (runner before, runner after, rollout, targets, last values).
+
+    A runner is the training state. The targets are PPO's, for random rewards. The last values are
+    the network's values of the observations after the rollout.
+    """
 
     def one_seed(key):
         before = rl2.init(agent(), key, params)._replace(params=params)
@@ -111,7 +118,7 @@ def test_the_first_environments_receive_the_true_goal(rollout):
     np.testing.assert_array_equal(hidden[0, :, 0], goals)
     cells = np.where(before.world.env.env.task == 0, 2 * 12 + 6, 12 * 12 + 11)
     np.testing.assert_array_equal(hidden[0, :, 1], cells)
-    assert set(np.unique(hidden[..., 3])) <= {0, 3 * 12 + 1}  # no tile, or the red ball
+    assert set(np.unique(hidden[..., 3])) <= {0, 3 * 12 + 1}  # pocket: empty, or the red ball
     counted = rl2.uninformed(seen)
     assert not counted.truncated[:, : ROWS // 2].any()
     np.testing.assert_array_equal(counted.truncated[:, ROWS // 2 :], seen.truncated[:, ROWS // 2 :])

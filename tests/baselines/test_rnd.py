@@ -186,7 +186,8 @@ def test_without_a_weight_nothing_of_it_is_in_the_program(monkeypatch):
     def program(update) -> str:
         return str(jax.make_jaxpr(jax.vmap(update, axis_name=SEEDS))(shapes[0]))
 
-    # Discard the first trace, whose text differs slightly from later ones: it fills JAX's caches.
+    # Trace once and discard the result: the first trace fills JAX's caches, so its text differs
+    # slightly from the text of later traces.
     program(plain.update)
     assert program(plain.update) == program(without)
 
@@ -220,8 +221,8 @@ def test_an_update_with_it_keeps_types_and_learns_it_and_a_stop_changes_nothing(
 def test_the_divisor_of_equal_bonuses_is_not_the_height_of_a_ramp():
     """The discounted sums of bonuses must continue from one rollout to the next.
 
-    If the sums began at 0 in every rollout, they would rise in the same way in each of them. The
-    standard deviation of equal bonuses would then never fall.
+    In this test all bonuses are equal. If the sums began at 0 in every rollout, they would rise in
+    the same way in each rollout, so their standard deviation would never fall.
     """
 
     @jax.jit

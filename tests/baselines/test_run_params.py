@@ -1,4 +1,4 @@
-"""Tests of a run's params: given by `--param`, saved, and used again."""
+"""Tests of the environment params of a run: given by `--param`, saved, and used again."""
 
 import json
 import shutil

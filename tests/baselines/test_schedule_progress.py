@@ -14,7 +14,10 @@ from jaxenvs.baselines.storage.checkpoints import RunError
 
 
 def planned(updates, plans=()):
-    """Return settings of a run of this many updates, with one step per update."""
+    """Return settings of a run of this many updates, with one step per update.
+
+    A pair (at, end) in `plans` says that until update `at`, the run was planned to end at `end`.
+    """
     total = {"num_envs": 1, "rollout_steps": 1, "total_steps": updates}
     return settings.Common(**total, plans=plans)
 

@@ -56,7 +56,7 @@ def importance(settings, update):
 
 
 def told(settings, update):
-    """Return the fraction of environments in which RL² gives the task to the policy."""
+    """Return the fraction of RL²'s environments that tell the policy their task at `update`."""
     count = jnp.int32(update * settings.gradient_steps)
     chain = minibatches.optimiser(settings)
     envs, patch = 1000, pytest.MonkeyPatch()
@@ -147,7 +147,7 @@ def kept(run, settings):
     return runs.Run.open(run.path)
 
 
-@pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would refuse the stand-ins for a learner
+@pytest.mark.usefixtures("as_a_user")  # disable jaxtyping, which refuses stand-ins for a learner
 @pytest.mark.parametrize("name", SCHEDULES)
 def test_a_schedule_goes_on_from_where_it_is(tmp_path, name):
     """When a run is resumed, its schedule continues, and reaches its last value at the new end."""

@@ -23,7 +23,7 @@ from jaxenvs.baselines.on_policy import ppo, pqn
 from jaxenvs.baselines.puzzles import davi
 from jaxenvs.puzzles import SlidingTile
 
-pytestmark = pytest.mark.usefixtures("as_a_user")  # disable jaxtyping's checks, which raise first
+pytestmark = pytest.mark.usefixtures("as_a_user")  # disable jaxtyping, which would raise first
 STEPS, ENVS, ROWS = 7, 5, 6
 KEY = jax.random.key(0)
 FLAT, COLUMN, TABLE = jnp.zeros(ROWS), jnp.zeros((ROWS, 1)), jnp.zeros((ROWS, 4))

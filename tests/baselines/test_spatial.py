@@ -1,4 +1,4 @@
-"""Tests of networks with spatial views: against plain NumPy, and their error messages."""
+"""Tests of networks with a convolution over the cells of a map: against NumPy, and errors."""
 
 import functools
 
@@ -28,7 +28,10 @@ NETWORK = spatial.Spatial.of(CRAFT, (8, 8), 3, memory=4, neighbours=2, activatio
 
 @functools.cache
 def acted():
-    """Return weights, observations (block ids) of a few steps, and the outputs while acting."""
+    """Act on random block ids for a few steps; return weights, observations and outputs.
+
+    The outputs are the recurrent states, the logits and the values.
+    """
 
     @jax.jit
     def run(key):

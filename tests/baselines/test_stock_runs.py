@@ -1,4 +1,7 @@
-"""Tests of runs with reset source `stock`: which source is recorded, and how runs are resumed."""
+"""Tests of runs with reset source `stock` (levels generated ahead).
+
+They test which reset source is recorded, and how runs are resumed.
+"""
 
 import json
 import shutil
@@ -28,7 +31,7 @@ def total(updates):
 
 @pytest.fixture
 def accelerator(monkeypatch):
-    """Return a function `there(b)`, after which JAX seems to have an accelerator if `b` is True."""
+    """Return a function `there(b)`: if `b`, JAX seems to have an accelerator, otherwise none."""
 
     def there(is_there):
         monkeypatch.setattr(ACCELERATOR, lambda: is_there)

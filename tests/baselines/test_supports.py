@@ -27,8 +27,8 @@ def buffer(reward, terminated=(), is_step=None, written=None):
 def test_returns_end_with_the_task_and_continue_over_time_limits():
     found = supports.paid(buffer([1, 2, 4, 0], terminated=[2, 3]), 0, 0.5, INFINITE)
     assert found.least == 1 and found.reward == (0, 40)
-    # The upper bound of returns is 8, the return if every step has the largest reward, 4. The other
-    # bound, ten times the largest return in the buffer (4), is higher.
+    # The upper bound of returns is 8: the largest reward, 4, in every step, discounted by 0.5. The
+    # other bound, ten times the largest return in the buffer (4), is higher.
     assert found.returns == (0, 8)
     found = supports.paid(buffer([-1] * 50, is_step=[*[1] * 20, 0, *[1] * 29]), 0, 0.9, (-1, 0))
     assert found.reward == (-1, 0) and found.returns[0] == pytest.approx(-10, rel=1e-4)

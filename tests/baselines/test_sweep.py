@@ -26,7 +26,8 @@ SMALL = [*tiny.FLAGS, "--rollout-steps", "16", "--minibatches", "2", "--seeds", 
 def test_every_agent_learns_as_alone(tmp_path, capsys):
     """In a sweep, each agent gets the same weights as in a separate run with these settings.
 
-    The printed table names the best agent.
+    The printed table is sorted by mean return. The last line is the command of a separate run with
+    the best settings.
     """
     flags = [ID, *SMALL, "--total-steps", "256"]
     given = ["--sweep", "learning_rate=1e-3,1e-2", "entropy=0,0.1", "--out", str(tmp_path / "all")]

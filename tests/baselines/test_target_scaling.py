@@ -20,7 +20,10 @@ def batch(targets):
 
 
 def scales(*sums):
-    """Return weights that contain only running statistics of targets: `sums`, or zeros."""
+    """Return weights that contain only the running statistics of targets: `sums`, or zeros.
+
+    `sums` are the moving averages of 1 (for bias correction), of the targets, and of their squares.
+    """
     targets = jnp.float32(sums) if sums else jnp.zeros(3, jnp.float32)
     return {value_scales.SCALES: value_scales.Scales(targets)}
 

@@ -23,9 +23,9 @@ GOAL = (7, 3 * 12 + 5, 4 * 12 + 1)  # the goal is a red square above a yellow ba
 
 @functools.cache
 def unrolled():
-    """Return states and outputs of the network over a sequence, for the goal `GOAL`.
+    """Return the network's states and outputs while acting, and its outputs in training.
 
-    The sequence has rewards at steps 2 and 4.
+    Both see the same sequence of observations, with the goal `GOAL` and rewards at steps 2 and 4.
     """
     obs = jax.jit(jax.vmap(ENV.observation_space.sample))(jax.random.split(KEY, STEPS))
     obs["reward"] = jnp.zeros(STEPS).at[jnp.array([2, 4])].set(0.5)

@@ -45,7 +45,7 @@ def total(updates: int) -> list[str]:
 
 @pytest.fixture(scope="module")
 def looked_at(tmp_path_factory):
-    """Return a run of four updates with all kinds of tracking, and its callback's log records."""
+    """Return a run of four updates with the flags `LOOKS`, and the log records its callback got."""
     needs("tensorboardX")
     out, rows = tmp_path_factory.mktemp("runs") / "looked-at", []
     real = progress.ProgressLine.show
@@ -165,7 +165,7 @@ def test_films_show_an_episode(looked_at):
 
 @pytest.mark.full
 def test_a_killed_run_goes_on_with_its_looks(looked_at, tmp_path):
-    """Kill a run after update 4 is logged, and resume it from its checkpoint of update 2.
+    """Resume a run from its checkpoint of update 2, as if it was killed after logging update 4.
 
     The resumed run must repeat the evaluations and videos of the whole run.
     """

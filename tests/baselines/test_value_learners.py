@@ -136,7 +136,10 @@ def test_c51_loss_is_cross_entropy_and_its_error_the_divergence():
 
 
 def some_quantiles(targets, is_shared):
-    """Return quantile values and their fractions, and targets and their weights, all random."""
+    """Return random quantile values, fractions and targets, and the targets' weights.
+
+    The weights are random if `is_shared`, and otherwise 1.
+    """
     draw = np.random.default_rng(2)
     share = draw.dirichlet(np.ones(targets), 6) * targets
     value, worth = draw.normal(size=(6, 4)), draw.normal(size=(6, targets)) * 2
@@ -254,7 +257,7 @@ def test_iqn_draws_separate_fractions_for_each_step():
 
 @pytest.mark.parametrize("algorithm", ["dqn", pytest.param("qr-dqn", marks=pytest.mark.full)])
 def test_munchausen_targets_equal_the_papers(algorithm):
-    """Compare with the paper, in which the target network's softmax policy averages the values."""
+    """Compare with Vieillard et al. (2020): the target network's softmax policy averages values."""
     agent = learner(Endless(), algorithm, munchausen=0.9, temperature=0.2)
     weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
     target = jax.tree.map(lambda leaf: 3.0 * leaf, target)

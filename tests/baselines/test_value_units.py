@@ -123,7 +123,7 @@ def test_think_export_and_watch_return_the_discounted_return(tmp_path, capsys):
     assert value(runs.load_policy(run)) == pytest.approx(TRUE, rel=0.02)
 
 
-@pytest.mark.usefixtures("as_a_user")  # jaxtyping's checks would refuse the stand-in for a policy
+@pytest.mark.usefixtures("as_a_user")  # disable jaxtyping, which refuses the stand-in for a policy
 def test_an_unknown_scale_is_null_in_an_export():
     scales = value_scales.Scales(jnp.full(3, jnp.nan, jnp.float32))
     policy = types.SimpleNamespace(weights={"params": {}, value_scales.SCALES: scales})

@@ -1,4 +1,4 @@
-"""Tests of V-trace and of learning from fragments: the formulas, without a Ray cluster."""
+"""Tests of V-trace and of learning from fragments (rollouts by Ray actors), without a cluster."""
 
 import functools
 
@@ -167,7 +167,10 @@ def stale(collected):
 
 @functools.partial(jax.jit, static_argnums=0)
 def first_gradients(trace, runner, rollout, orders):
-    """Return the gradient of each minibatch's policy loss, and the inputs of the loss."""
+    """Return the gradient of each minibatch's policy loss, and the inputs of the loss.
+
+    `orders` has the indices of the steps of each minibatch.
+    """
     batch = minibatches.as_steps(ray_ppo.corrected(trace, runner, rollout))
 
     def gradient(rows, scale):

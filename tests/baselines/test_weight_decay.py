@@ -37,7 +37,7 @@ def after_no_gradient(chain, weights):
 
 
 def only_kernels_decay(chain, weights, decay):
-    """Check that kernels decay and other weights do not; return the name endings of the others."""
+    """Check that only kernels decay; return the last parts of the names of all other weights."""
     moved = after_no_gradient(chain, weights)
     kernels = {name for name in moved if name.split(".")[-1] == "kernel"}
     for name, leaf in moved.items():
@@ -112,7 +112,8 @@ def test_only_kernels_of_a_model_decay():
 def test_a_temperature_at_its_target_stays(optimiser):
     """The SAC temperature, 0.05, does not change if its gradient is 0: it has no weight decay.
 
-    A decay of 0.1 would pull its logarithm to 0, and raise it to 0.86 in 10,000 steps.
+    A decay of 0.1 would pull the logarithm of the temperature towards 0. After 10,000 steps, the
+    temperature would be 0.86.
     """
     agent = tiny.learner(Push(), "sac", optimiser=optimiser, **DECAYING | {"learning_rate": 3e-3})
     chain = actor_critic.optimiser(agent, "temperature")

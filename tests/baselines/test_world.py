@@ -1,4 +1,4 @@
-"""Tests of learned models of puzzles: codes, transitions, the heuristic learned in them, plans.
+"""Tests of learned models of puzzles: codes, transitions, plans, heuristics learned in a model.
 
 A code is a binary vector for each cell of the board.
 """
@@ -225,8 +225,8 @@ def test_a_plan_never_steps_the_environment(tiles, monkeypatch, algorithm):
     plan = planner.of_world(learner, runner.weights)
     levels = jax.jit(jax.vmap(learner.env.sample_level))(jax.random.split(KEY, 2))
     seen = plan.levels(levels, KEY)
-    # Replace the goal by a code of ones. No board has this code, so the search expands all its
-    # nodes.
+    # Replace the goal by a code of ones. No board has this code, so the search cannot end
+    # before it has expanded nodes.
     seen = seen.replace(instance=jnp.ones_like(seen.instance))
 
     def asked(*_, **__):

@@ -21,7 +21,7 @@ def registered(tmp_path, monkeypatch):
     (code,) = re.findall(r"```py\n# short_pole.py\n(.*?)```", PAGE.read_text(), re.DOTALL)
     more = 'jaxenvs.register("Mine-LoggedPole-v0", env=wrappers.NormalizeObservation(pole))(\n'
     (tmp_path / "short_pole.py").write_text(f"{code}\n{more}    wrappers.LogWrapper\n)\n")
-    # Load all other ids first, because the patch below copies the registry's tables.
+    # Load all other ids first. An id that is loaded into the copied tables is lost after the test.
     registry.list()
     for table in ("_specs", "_aliases"):
         monkeypatch.setattr(registry, table, dict(getattr(registry, table)))

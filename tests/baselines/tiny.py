@@ -34,7 +34,7 @@ class Endless(Env):
     The observation is always 1.
     """
 
-    fully_observed = True  # the state contains only the time
+    fully_observed = True  # states differ only in `time`, which may stay hidden
 
     @property
     def default_params(self) -> Params:

@@ -9,7 +9,8 @@ from jaxenvs.core.spaces import Discrete
 class Gate(Clock):
     """Environment with three actions: the first is illegal at even times, the last at odd times.
 
-    An episode ends at time 5, which is odd, and the next begins at time 0, which is even.
+    An episode ends at time 5, which is odd, and the next begins at time 0, which is even. So the
+    masks of the final and the first state differ.
     """
 
     @property

@@ -5,9 +5,9 @@ import time
 
 
 class Worker:
-    """Ray actor that stores its slot in the pool, and how often that slot's actor was replaced.
+    """Ray actor that stores its slot in a pool of actors, and its generation.
 
-    The second number is its `generation`.
+    The generation is the number of earlier actors in this slot that were replaced.
     """
 
     def __init__(self, slot: int, generation: int) -> None:

@@ -1,4 +1,4 @@
-"""Tests of the processes that run the jobs of `card`: time limits, the device lock, the figures."""
+"""Tests of the processes that run jobs of `card`, and of its jobs for GPU tests and searches."""
 
 import gzip
 import subprocess
@@ -250,9 +250,10 @@ def test_korfs_levels_are_a_hundred_and_their_bounds_hold():
 
 
 def test_levels_without_room_are_searched_again():
-    """In each further pass, the goal board must replace the levels that are already solved.
+    """Levels that stay unsolved because the table of nodes is full are searched in another pass.
 
-    The stand-in `solve` solves one level per pass; the goal board is [0].
+    In each further pass, the goal board, here [0], must replace the levels that are already solved.
+    The stand-in `solve` solves one level per pass.
     """
     asked = []
 

@@ -1,4 +1,4 @@
-"""Tests of EnvPool as a peer: its levels, figures and observations."""
+"""Tests of EnvPool as a peer (a package to compare with): its levels, figures, observations."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ LEVEL, CRAFT = "Grid-Empty-5x5-v0", "Craft-Classic-Symbolic-v0"
 
 @pytest.fixture
 def engine(monkeypatch):
-    """Return a stand-in for EnvPool with some levels, which records its calls."""
+    """Replace EnvPool by a stand-in that has some levels; return the record of its calls."""
     calls = types.SimpleNamespace(made=[], actions=[])
 
     class Batch:

@@ -27,7 +27,10 @@ def run(tmp_path: Path, *words: str, hidden: str = "") -> subprocess.CompletedPr
 
 
 def test_a_benchmark_of_the_checkout_runs(tmp_path):
-    """The checkout's benchmarks run, not an installed `jaxenvs.benchmarks`."""
+    """The checkout's benchmarks run, even if `jaxenvs` is not installed.
+
+    `hidden` is the import hook of an editable install, so `jaxenvs` seems not to be installed.
+    """
     done = run(tmp_path, "card", "--list", hidden="__editable___jaxenvs_0_1_0_finder")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("craft ")

@@ -1,4 +1,4 @@
-"""Tests of the counted work of a step on a GPU.
+"""Tests of `gpu_work`, which counts kernels and bytes of a step in programs compiled for a GPU.
 
 Most of them need the CUDA compiler, but no GPU:
 
@@ -212,7 +212,10 @@ def test_here_without_a_gpu_is_rejected(monkeypatch, capsys):
 @needs_gpu
 @pytest.mark.parametrize("source", ["fresh", "exact", "pool"])
 def test_the_described_gpu_agrees_with_the_real_one(source):
-    """Programs for the real and the described GPU have nearly the same kernels and bytes."""
+    """A program compiled for a description of a GPU is like one compiled for the real GPU.
+
+    Both have nearly the same numbers of kernels and of bytes.
+    """
     contestant = contestants.ours(DOORKEY, 4096, source)
     here, _ = gpu_work.measure(contestant, here=True)
     described, _ = gpu_work.measure(contestant)

@@ -56,7 +56,7 @@ def test_random_play_counts_successes(monkeypatch):
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    """Return an empty folder of recorded runs, and the path of the table to write."""
+    """Make `reference` use an empty folder; return the path of the table that it writes there."""
     monkeypatch.setattr(reference, "RESULTS", tmp_path)
     monkeypatch.setattr(reference, "SHORT_RUNS", tmp_path / "short.json")
     monkeypatch.setattr(reference, "RETRIES", tmp_path / "retries.json")

@@ -1,4 +1,4 @@
-"""Tests of the benchmark of resets: iterations of `exact`, spread step counters, the command."""
+"""Tests of the benchmark of resets: iterations of reset source `exact`, staggered episodes."""
 
 import json
 

@@ -38,7 +38,7 @@ def gymnasium():
 
 
 def numbers(state):
-    """Return a batch of states as Gymnasium orders the variables, float32 (states, variables)."""
+    """Return a batch of states as a float32 array [states, variables], in Gymnasium's order."""
     names = [field.name for field in dataclasses.fields(state) if field.name != "time"]
     return np.stack([np.asarray(getattr(state, name)) for name in names], axis=1)
 

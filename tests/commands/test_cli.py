@@ -275,8 +275,8 @@ def test_check_reports_each_id_and_returns_the_worst_code(capsys, monkeypatch):
 def scripts():
     """Yield a dict from shell to completion script, and the words that the scripts complete.
 
-    The words are read once, from the help of all commands. The scripts would call Python to cache
-    the words of new packages; in the tests they call `false`, so they have no cache.
+    The words are read once, from the help of all commands. Users' scripts also call Python, to
+    cache ids of packages installed later. Here they call `false` instead, so they cache nothing.
     """
     with pytest.MonkeyPatch.context() as patch:
         known = completion.words()

@@ -1,4 +1,4 @@
-"""Tests of an environment's facts, descriptions and controls: defaults, wrappers, sentences."""
+"""Tests of facts (things that the agent has or knows in a state), descriptions and controls."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -7,7 +7,7 @@ from golden import IDS, TRACES
 
 
 def cases():
-    """Yield the parameters of all ids; those that represent a family have the marker `family`."""
+    """Yield a test parameter for each id; ids that represent a family have the marker `family`."""
     ids = defaults.params(defaults.GOLDEN, full=defaults.FIRST)
     for id, case in zip(IDS, ids, strict=True):
         family = [pytest.mark.family] if id in defaults.FAMILIES.values() else []

@@ -94,7 +94,7 @@ LACKING = {
 
 @pytest.fixture
 def register(monkeypatch):
-    """Return a function that registers a class for the test."""
+    """Return a function that registers a class as `ID` until the test ends."""
     registry.list()
     monkeypatch.setattr(registry, "_specs", dict(registry._specs))
     return registry.register(ID)

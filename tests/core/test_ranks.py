@@ -1,4 +1,4 @@
-"""Tests of the ranks of selected rows against NumPy."""
+"""Tests of the ranks of rows (number of selected rows before each row) against NumPy."""
 
 import jax
 import jax.numpy as jnp

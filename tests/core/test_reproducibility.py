@@ -21,7 +21,7 @@ def holds(id, compiled):
 
 @pytest.mark.parametrize("id", [ID, "Grid-GoToObject-6x6-N2-v0"])
 def test_keys_of_rbg_give_the_golden_trajectories(id, compiled):
-    """An rbg key contains two threefry keys, and random draws use one word of each of them."""
+    """An rbg key is the threefry key twice, and draws use the first and the last word of a key."""
     with jax.default_prng_impl("rbg"):
         assert holds(id, compiled)
 

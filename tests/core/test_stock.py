@@ -1,4 +1,4 @@
-"""Tests of reset source `stock`: no level begins two episodes, however many a step needs."""
+"""Tests of reset source `stock` (levels generated ahead): no level begins two episodes."""
 
 import functools
 
@@ -192,6 +192,7 @@ def test_a_stock_of_another_size_is_refused_or_made_anew(as_a_user):
     with pytest.raises(ValueError, match=r"8 levels and makes 3 .* 11 together; .* has 9\. Give"):
         restart(KEY, reset(KEY).state, jnp.ones(9, jnp.bool_))
     # Ring size plus chunk size is 5 + 4 = 6 + 3, so the stocks of both batches have equal shapes.
+    # So no error is raised, but still no level may begin two episodes.
     *_, restart = batch(ROOMS, 9, stock_size=5, chunk=4)
     state, levels = reset(KEY).state, []
     for time in range(3):

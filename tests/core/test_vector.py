@@ -118,7 +118,7 @@ def test_a_step_that_only_restarts_ignores_its_action():
 def test_a_step_that_only_restarts_has_no_reward():
     """With `next_step`, a step that only resets has reward 0.
 
-    CartPole itself gives reward 1 in every step, even after the end of an episode.
+    CartPole itself would give reward 1: after a truncation, the pole is still upright.
     """
     venv, reset, step, _ = batch("Classic-CartPole-v0", ROWS, autoreset="next_step")
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))

@@ -78,7 +78,7 @@ def batch_rollout(env, **batch):
 @pytest.mark.full
 @pytest.mark.parametrize("source", ["fresh", "stock", *with_full("exact", "auto", "pool")])
 def test_statistics_outlive_episodes_with_each_reset_source(source):
-    """Every observation of a reset or a step counts exactly once."""
+    """Running statistics count every observation of a reset or a step exactly once."""
     env = wrappers.LogWrapper(wrappers.NormalizeObservation(SHORT))
     _, steps = batch_rollout(env, reset_source=source, pool_size=4)
     normalised, done = jax.device_get((steps.state.env.env, steps.done))
@@ -325,7 +325,7 @@ def test_bad_fields_say_what_is_allowed(as_a_user):
 @pytest.mark.full
 @pytest.mark.parametrize("kind", ["TimeLimit", "ActionRepeat", "several"])
 def test_wrappers_keep_the_contract(kind):
-    """Wrappers, alone and nested, keep the contract.
+    """Wrappers, alone and nested, pass all checks of `testing.check_env`.
 
     Normalising wrappers are left out, because their results differ in the last bits between two
     programs.
