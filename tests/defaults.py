@@ -1,8 +1,8 @@
 """Environment ids on which tests run by default, and those that the marker `full` adds.
 
-Most of the tests' time is compilation. So tests that compile run by default on a few ids, which
-differ in game engine or kind. This module imports only jaxenvs and pytest, because it is also used
-to test an installed wheel.
+Most of the tests' time is compilation. By default, tests that compile therefore run only on a few
+ids, which cover different environment classes and kinds of levels. This module imports only jaxenvs
+and pytest, because it is also used to test an installed wheel.
 """
 
 from collections.abc import Collection, Iterable
@@ -86,16 +86,16 @@ GOLDEN_FULL = (
 COMPARED = {*DIFFERENTIAL, "Craft-Ids-v0"}
 GOLDEN = [id for id in FIRST if id not in {*COMPARED, *GOLDEN_FULL}]
 
-# Ids for the contract: one of each family, a further one with continuous actions, a puzzle with
-# random steps, and a puzzle with dead ends and an action mask.
+# Ids for `test_contract.py`: one of each family, a further one with continuous actions, a puzzle
+# with random steps, and a puzzle with dead ends and an action mask.
 CONTRACT = (
     *FAMILIES.values(),
     "Classic-MountainCarContinuous-v0",
     "Puzzle-2048-v0",
     "Puzzle-Sokoban-6x6-v0",
 )
-# Ids for the contract with `full`: every kind of puzzle, the other edition of Craft, and further
-# modules of the two grid families.
+# Ids for `test_contract.py` with `full`: every puzzle class except the cube, the full game of Craft
+# besides Classic, and further classes of Grid, BabyAI and Classic control.
 CONTRACT_FULL = (
     *CONTRACT,
     "BabyAI-OneRoomS8-v0",
@@ -108,7 +108,7 @@ CONTRACT_FULL = (
     "Grid-RedBlueDoors-6x6-v0",
     *(id for id in FIRST if id.startswith("Puzzle-") and "-Cube-" not in id),
 )
-# Ids for those checks of the contract that compile further programs (op by op, in parts, in
+# Ids for those checks of `test_contract.py` that compile further programs (op by op, in parts, in
 # batches).
 COSTLY = ("Classic-CartPole-v0",)
 COSTLY_FULL = (
@@ -155,8 +155,8 @@ DRAWN = (
     "Grid-Playground-v0",
 )
 
-# Ids whose levels are checked and compared with MiniGrid's distribution: one id for each level
-# generator, and ids for which the test has separate rules.
+# Ids on which `grid/test_levels.py`, by default, checks levels and compares their distribution with
+# MiniGrid's: nine level generators. For DoorKey and MultiRoom, the test has additional checks.
 LEVELS = (
     "Grid-DoorKey-6x6-v0",  # a quirk of MiniGrid in the last row of the grid
     "Grid-LavaCrossingS9N3-v0",  # rivers of lava across the room

@@ -1,4 +1,4 @@
-"""Golden traces: hashes of rollouts of 256 fixed actions with 3 seeds, to notice any change.
+"""Golden traces: hashes of rollouts (256 fixed actions, 3 seeds) that reveal changed behaviour.
 
 Every id has a trace; `defaults.py` lists the ids whose traces are checked by default.
 
@@ -52,7 +52,7 @@ def fixed_actions(env, seed):
 def trace(env, play):
     """Return a hash of the rollouts of `play`, and the weighted sum of rewards for each seed.
 
-    Rollouts continue after the end of an episode.
+    A rollout steps on after the end of an episode, without a reset.
     """
     seeds = range(SEEDS)
     return trace_of(env, [play(*inputs(env, seed), env.default_params) for seed in seeds])

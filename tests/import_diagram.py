@@ -4,8 +4,9 @@ python tests/import_diagram.py           prints it
 python tests/import_diagram.py --write   writes it into CONTRIBUTING.md
 
 An arrow from A to B means that A imports B. An arrow is left out if B can also be reached from A
-through other arrows. A dotted arrow means that A names a module of B in a string, to import it when
-it is needed, and does not reach B through arrows. Dotted arrows may close a cycle.
+through other arrows. A dotted arrow from A to B means that a string in A names a module of B, which
+A imports only when it is needed. There is no dotted arrow if solid arrows lead from A to B. Dotted
+arrows may close a cycle.
 """
 
 import graphlib

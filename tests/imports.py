@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
-# Folders next to `jaxenvs/`; links make them its subpackages.
+# Folders next to `jaxenvs/`; symbolic links in `jaxenvs/` make them subpackages.
 OUTSIDE = ("baselines", "benchmarks", "render")
 
 

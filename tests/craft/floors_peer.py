@@ -1,4 +1,7 @@
-"""Generate worlds of the full game by craftax, and convert its random numbers to our draws."""
+"""Generate worlds of craftax's full game, and convert craftax's random numbers to our draws.
+
+From these draws, this library builds the same world.
+"""
 
 import functools
 from importlib.metadata import version
@@ -22,7 +25,8 @@ PARAMS = EnvParams()
 UNIFORM = functools.partial(jax.random.uniform, shape=(SIZE, SIZE))
 HILL_FLOORS = np.array([row.floor for row in HILLS])
 DUNGEON_FLOORS = np.array([row.floor for row in DUNGEONS])
-# Indices of the floors in the order in which they are generated.
+# Indices of the floors in the order in which craftax generates them: hills, then dungeons. If `x`
+# is in this order, `x[ORDER]` is in the order of the floors.
 BUILT = np.concatenate([HILL_FLOORS, DUNGEON_FLOORS])
 ORDER = np.argsort(BUILT)
 
@@ -86,7 +90,7 @@ class Keys:
 
 
 def _hills(key):
-    """Return craftax's draws for a floor of hills.
+    """Return craftax's draws for one of the six floors (`HILLS`) whose terrain is made from noise.
 
     The result has the angles of the four noises, the draws of each cell for trees and ores, the key
     that chooses the diamond, and the draws that choose the two ladders.

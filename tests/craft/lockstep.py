@@ -78,9 +78,10 @@ def differences(wanted, given, outputs, our_outputs, tolerance):
 
 
 def their_step(package, theirs, key, way, params):
-    """Step craftax with an action of policy `way`.
+    """Step craftax with an action of the policy with index `way`.
 
-    Return craftax's outputs, the action, our draws, the events, and the new achievements.
+    Return craftax's outputs, the action, the draws with which our game has the same outcome, the
+    events, and the new achievements.
     """
     key_step, key_action = jax.random.split(key)
     action = action_of(key_action, way, theirs)
@@ -258,7 +259,7 @@ def trial(rows, steps, seed):
 
 
 def trial_of(size, slots, rows, steps, seed):
-    """Play `rows` trajectories in new worlds of the given size and slots, with all params drawn."""
+    """Play `rows` trajectories in new worlds of this size and slots, with params from RANGES."""
     run, package = sides(size=size, slots=slots), peer.package(size, slots)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     theirs = jax.jit(jax.vmap(lambda key: peer.begin(key, package)))(keys)

@@ -1,4 +1,7 @@
-"""Play the full game in craftax and in this library, as `lockstep` does for Classic."""
+"""Play the full game in craftax and in this library: same starts, actions and random numbers.
+
+`lockstep` does the same for Classic.
+"""
 
 import functools
 
@@ -35,10 +38,11 @@ def chosen(theirs, key, way):
 
 
 def their_step(theirs, key, action, params):
-    """Step craftax; return its outputs, the action, our draws, the events, the new achievements.
+    """Step craftax with the given action.
 
-    This function does not run our game. Its compiled program therefore stays valid when the code of
-    our game changes.
+    Return craftax's outputs, the action, the draws with which our game has the same outcome, the
+    events, and the new achievements. This function does not run our game, so its program in JAX's
+    compilation cache stays valid when the code of our game changes.
     """
     key_step = jax.random.split(key)[0]
     outputs, draws, wrong = peer.step(key_step, theirs, action, peer.params_of(params))

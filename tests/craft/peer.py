@@ -59,8 +59,8 @@ def begin(key, package):
 def reset(key, params=PARAMS):
     """Return craftax's first state for a raw key (uint32 words), and our draws of the same world.
 
-    Also return a flag: True if our code would choose another diamond, given the number that craftax
-    drew for the diamond.
+    Also return a flag: True if our code would put the guaranteed diamond on another cell, given the
+    number that craftax drew for the cell.
     """
     choices = Choices()
     with choices.noted():
@@ -167,7 +167,10 @@ def draws_of(key, slots=SLOTS):
 
 
 def draws_of_mobs(carry, key_spawn, slots):
-    """Return the fields `whims`, `appears` and `place` of `Draws`: dicts by role of mobs."""
+    """Return the fields `whims`, `appears` and `place` of `Draws`: dicts by role of mobs.
+
+    `carry` is craftax's key for the moves of mobs, `key_spawn` craftax's key for new mobs.
+    """
 
     def uniform():
         nonlocal carry

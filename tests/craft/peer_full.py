@@ -212,7 +212,11 @@ def ours_as_fields(ours, params=None):
 
 
 def reader(world):
-    """Return a function that computes the fields of one floor, given its index, words and map."""
+    """Return a function that computes the fields of one floor.
+
+    The arguments of the function are the floor's index, the words into which the floor's state is
+    packed, and the floor's map.
+    """
     rows, columns = jnp.asarray(np.indices((48, 48), np.int32))
 
     def read(number, words, cells):

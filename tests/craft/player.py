@@ -1,8 +1,8 @@
 """A scripted policy for Classic that earns many achievements, by following the tech tree.
 
-The policy reads craftax's state. It is pure JAX, so that it runs inside the compiled comparison. It
-takes shortest paths within the 17 x 17 cells around the player, and wanders when no target is in
-sight.
+The policy reads craftax's state. It is pure JAX, so that `lockstep` can compile it together with
+craftax's step. It takes shortest paths within the 17 x 17 cells around the player, and wanders when
+no target is in sight.
 """
 
 import jax

@@ -1,4 +1,4 @@
-"""Clones of a state of the full game, rolled out by a randomised policy in one program.
+"""Roll out clones of a state of the full game with a randomised policy, in one compiled program.
 
 The draws of a step depend only on the game's key and the step's number. Therefore a game that takes
 the actions of a clone reaches exactly the same states as the clone.

@@ -165,7 +165,7 @@ class Game:
         self.read()
 
     def back(self, pieces):
-        """Undo the last `pieces` pieces; later rollouts use other random numbers."""
+        """Undo the last `pieces` calls of `play`; later rollouts use other random numbers."""
         for _ in range(min(pieces, len(self.history))):
             self.state, length, self.mode = self.history.pop()
             self.actions = self.actions[:length]

@@ -17,7 +17,7 @@ HOLLOWED = (Block.STONE, Block.COAL, Block.STALAGMITE, Block.TREE)
 PAIRS = [[(0, 0), way] for way in DIRECTIONS]
 SQUARES = [[(0, 0), (0, b), (a, 0), (a, b)] for a in (-1, 1) for b in (-1, 1)]
 SHAPES = [[(0, 0)], *PAIRS, *SQUARES]
-# `shut_in` looks for mobs only if at most this many open cells are connected to the player's.
+# If the player's cell is in a connected set of more open cells than this, `shut_in` is False.
 LARGEST = 6
 
 

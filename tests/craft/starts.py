@@ -126,7 +126,10 @@ def random_body(start):
 
 
 def random_mobs(start):
-    """Place mobs around the player: alive, dead with health, adjacent, sharing a cell, unmarked."""
+    """Place mobs around the player: alive, dead with health, adjacent, sharing a cell, unmarked.
+
+    A mob is unmarked if its cell is free in craftax's `mob_map`.
+    """
     rng = start.rng
     reach = rng.choice([2, 4, 6, 13])
     crowded = rng.random() < 0.3
@@ -189,7 +192,10 @@ def border(start):
 
 
 def beyond(start):
-    """Wall the player in at a border (mostly upper or left), with lava at the opposite border."""
+    """Wall the player in at a border (mostly upper or left), with lava at the opposite border.
+
+    In craftax, index -1 wraps to the opposite border, so this lava lets the player leave the map.
+    """
     rng = start.rng
     along = rng.integers(1, SIZE - 1)
     edge = rng.choice([0, 0, SIZE - 1])
@@ -201,7 +207,7 @@ def beyond(start):
 
 
 def fight(start):
-    """Place mobs with much health on all sides; draw the number of swords of each material."""
+    """Place mobs with health 1 to 12 on all sides; draw the number of swords of each material."""
     rng = start.rng
     for item in ("wood_sword", "stone_sword", "iron_sword"):
         start.items[item] = rng.choice([0, 0, 1, 2, 3])
@@ -223,10 +229,10 @@ def lava(start):
 
 
 def workshop(start):
-    """Put a table, a table and a furnace, or neither near a player, who often has many items.
+    """Put nothing, a table, or a table and a furnace near a player, who often has many items.
 
-    This start lets the scripted policy craft. In some starts the player stands on a table, which
-    crafting does not count as near.
+    This start lets the scripted policy (`player`) craft. In some starts the player stands on a
+    table, which crafting does not count as near.
     """
     rng = start.rng
     if rng.integers(4) == 0:
@@ -252,7 +258,10 @@ def workshop(start):
 
 
 def crowd(start):
-    """Fill all slots with live mobs, several on a cell, at the distance where mobs appear."""
+    """Fill all mob slots, several mobs to a cell, often at a distance where mobs appear.
+
+    All mobs are alive, except about half of the zombies. Also put arrows near the player.
+    """
     rng = start.rng
     start.map[:] = Block.PATH if rng.random() < 0.5 else Block.GRASS
     cells = [start.near(12, least=rng.choice([1, 4, 10])) for _ in range(3)]
@@ -266,7 +275,8 @@ def crowd(start):
 def hidden(start):
     """Fill the cow slots; the cows of the first and the last slot share a cell.
 
-    Zombies and skeletons could appear on this cell.
+    Zombies and skeletons could appear on this cell: when one of the two cows leaves, craftax marks
+    the cell as free, see `Mob.marked`.
     """
     start.map[:] = Block.PATH
     start.change["timestep"] = 210

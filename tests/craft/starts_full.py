@@ -120,7 +120,10 @@ class Start:
 
 
 def ground(start):
-    """Make the map around the player random, mostly open, with blocks and items of all floors."""
+    """Fill the cells around the player with one open block and random blocks of all floors.
+
+    Also draw torches and light.
+    """
     rng = start.rng
     blocks = PLACED if start.floor == 0 else ELSEWHERE
     floor_block = rng.choice([b for b in (*GROUND, Block.SAND) if b in blocks])
@@ -269,7 +272,7 @@ def gems(start):
 
 
 def ladder(start):
-    """Place the player on a ladder; the floor is cleared or almost cleared."""
+    """Place the player on a ladder, after 7 to 9 kills; 8 kills open the ladder down."""
     rng, theirs = start.rng, start.theirs
     down = start.floor == 0 or (start.floor < 8 and rng.random() < 0.6)
     start.position = np.array((theirs.down_ladders if down else theirs.up_ladders)[start.floor])
@@ -277,7 +280,10 @@ def ladder(start):
 
 
 def edge(start):
-    """Place the player at a border, with chests and tables at the opposite border."""
+    """Place the player at a border, with chests and tables at the opposite border.
+
+    In craftax, index -1 wraps to the opposite border.
+    """
     rng = start.rng
     along = rng.integers(1, SIZE - 1)
     near = rng.choice([0, 0, SIZE - 1])

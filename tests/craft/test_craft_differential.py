@@ -50,9 +50,9 @@ def test_every_kind_of_start_plays_as_the_package():
 
 
 def test_the_observation_is_the_package_s_to_the_bit():
-    """Compare observations bit by bit, compiled with all passes of XLA as for a user.
+    """Compare observations bit by bit, except for the light, which has a tolerance of 1e-5.
 
-    `make test` disables some passes, see `lockstep.tolerances`.
+    Compile with all of XLA's passes, as users do; `make test` disables some of them.
     """
     as_users_do = functools.partial(jax.jit, compiler_options={"xla_disable_hlo_passes": "none"})
     run = lockstep.sides()

@@ -1,4 +1,4 @@
-"""Tests of facts and text descriptions of Craft-Classic's states."""
+"""Tests of `facts` (the rows of a panel) and text descriptions of Craft-Classic's states."""
 
 import pytest
 from scene import ENV, scene

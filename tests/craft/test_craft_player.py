@@ -1,4 +1,4 @@
-"""Tests of the player's actions, on drawn states; each quirk has a test named after it."""
+"""Tests of the player's actions, on drawn states; quirks of craftax have tests named after them."""
 
 import numpy as np
 import pytest

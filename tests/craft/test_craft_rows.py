@@ -1,4 +1,4 @@
-"""Tests that adding a mob to an edition needs only a row in the edition's table and a sprite."""
+"""Tests that adding a mob to Classic needs only a row in the table `Rules.mobs` and a sprite."""
 
 import dataclasses
 import functools

@@ -13,8 +13,8 @@ from jaxenvs.levels import LevelError
 
 STEPS = 60
 CLASSIC = "Craft-Classic-Ids-v0"
-# Environments besides CLASSIC. Some have kits that start on other floors. With pixels, the state of
-# the full game also stores the light.
+# Environments besides CLASSIC. With `kit=8`, the player starts on floor 8. With pixels, the state
+# of the full game also stores the light.
 FULL = (
     ("Craft-Classic-Pixels-v0", {}),
     ("Craft-Ids-v0", {}),
@@ -57,7 +57,7 @@ def assert_same(a, b):
 
 
 def check(env, found):
-    """Check that each state is equal to the state read from its text, and has the same text."""
+    """Check that reading the text of a state gives an equal state, which has the same text."""
     for state in found:
         text = levels.write(env, state)
         back = levels.read(env, text)

@@ -174,7 +174,7 @@ def check_counts(worlds):
         rounded = 0.06 if mean < 10 else 0.6  # a little more than the rounding error of the mean
         off = max(abs(count.mean() - mean) - rounded, 0) / ((deviation or own or 1) * error)
         # If counts were normally distributed, the standard error of the standard deviation would be
-        # 0.71 times the mean's standard error. They are not, so use this larger error for both.
+        # 0.71 times the mean's standard error. They are not, so use the mean's error for both.
         slack = rounded / deviation if deviation else 0
         wide = max(abs(own / deviation - 1) - slack, 0) / error if deviation else 0.0
         table.append((name, round(count.mean(), 2), mean, round(own, 2), deviation, off, wide))

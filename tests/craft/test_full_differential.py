@@ -86,7 +86,10 @@ def test_long_games_play_as_the_package(part, parts):
 
 
 def feats_played():
-    """Play from the starts of `feats`, repeating the action of each start; return the report."""
+    """Play from the starts of `feats`, from which one action earns an achievement.
+
+    Repeat the action of each start, and return the report.
+    """
     theirs, _, actions = feats.batch(ROWS)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(ROWS, dtype=jnp.int32) + 1_000 * LUCK)
     params = lockstep.numbers(ROWS, 0, share=0, gods=0)

@@ -1,4 +1,7 @@
-"""Tests of the full game as an environment: observations, masks, kits, keys, torch light."""
+"""Tests of the full game as an environment: observations, masks, kits, keys, torch light.
+
+A kit sets the floor and the items with which an episode starts.
+"""
 
 import functools
 

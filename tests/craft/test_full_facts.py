@@ -1,4 +1,4 @@
-"""Tests of facts and text descriptions of the full game."""
+"""Tests of `facts` (the rows of a panel) and text descriptions of states of the full game."""
 
 import jax
 import jax.numpy as jnp

@@ -71,7 +71,7 @@ def check_counts(maps):
         count = (maps == Block[name]).sum(axis=(1, 2))
         off = (count.mean() - mean) / (deviation * error)
         # If counts were normally distributed, the standard error of the standard deviation would be
-        # 0.71 times the mean's standard error. They are not, so use this larger error for both.
+        # 0.71 times the mean's standard error. They are not, so use the mean's error for both.
         wide = (count.std(ddof=1) / deviation - 1) / error
         table.append((name, round(count.mean(), 1), round(count.std(ddof=1), 1), off, wide))
     print(*(f"{n:8} {m:7} +- {d:6} {o:6.2f} {w:6.2f}" for n, m, d, o, w in table), sep="\n")

@@ -1,4 +1,7 @@
-"""Breadth-first search with `env.step`, to test the oracle without its bounds and packed states."""
+"""Breadth-first search with `env.step`, to test the solver `jaxenvs.grid.oracle`.
+
+Unlike the solver, the search uses neither lower bounds nor packed states.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Scripted players that succeed or fail on purpose in MiniGrid, from its whole state."""
+"""Scripted players for MiniGrid that succeed or fail on purpose; they see the whole state."""
 
 import copy
 

@@ -189,7 +189,10 @@ def of_ways(sample):
 
 
 def of_rooms(sample, room_size):
-    """Return features of grids of equal rooms: the rooms of the agent and of the first objects."""
+    """Return features of grids of equal rooms: numbers of doors, and rooms of agent and objects.
+
+    The objects are the first key, ball, box and locked door.
+    """
     pitch = room_size - 1
     _, rows, columns = sample.grids.shape
     across = (columns - 1) // pitch

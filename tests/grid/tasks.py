@@ -1,4 +1,4 @@
-"""Compute `task` and `accepted`, fields that only our levels have, from MiniGrid's levels."""
+"""Compute the fields `task` and `accepted` of this library's levels from MiniGrid's levels."""
 
 import functools
 

@@ -1,4 +1,7 @@
-"""Tests that MiniGrid 3.2.0's pictures can be read, written back byte for byte, and played."""
+"""Tests that MiniGrid 3.2.0's text pictures of levels can be read, written back, and played.
+
+The text that is written equals the text that `pprint_grid` returns, byte for byte.
+"""
 
 import contextlib
 import dataclasses

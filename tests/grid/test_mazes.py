@@ -105,7 +105,7 @@ def test_a_name_of_levels_works_in_make_and_files_have_priority(tmp_path, monkey
     ],
 )
 def test_the_flood_fill_agrees_with_the_oracle(id, fields):
-    """Compare optimal steps and returns of 16 levels; some of AMaze's levels have no plan."""
+    """Compare optimal steps and returns of 16 levels; some of AMaze's levels are unsolvable."""
     env, many = drawn(id, 16, **fields)
     steps = np.asarray(jax.vmap(env.optimal_steps)(many))
     best = np.asarray(jax.vmap(env.optimal_return, (0, None))(many, env.default_params))

@@ -1,4 +1,7 @@
-"""Tests of the oracle: its plans succeed, and are as short as plans of breadth-first search."""
+"""Tests of the solver `jaxenvs.grid.oracle`.
+
+Its plans succeed, and are as short as plans of breadth-first search.
+"""
 
 import functools
 import importlib
@@ -13,7 +16,7 @@ from jaxenvs.grid import tiles
 from jaxenvs.grid.oracle import bounds, solve
 from jaxenvs.levels import Solution
 
-# Ids of the default tests; together with `FULL`, they have all kinds of aims and bounds.
+# Ids of the default tests; together with `FULL`, they have all kinds of tasks and lower bounds.
 IDS = ("Grid-DoorKey-5x5-v0",)  # goal behind a locked door
 FULL = (
     "Grid-PutNear-6x6-N2-v0",  # object that must be carried near another

@@ -1,4 +1,8 @@
-"""Tests of the oracle's bounds in all states of small levels, some of them randomly edited."""
+"""Tests of the lower bounds and proofs (`sides.prove`) of the solver `jaxenvs.grid.oracle`.
+
+Lower bounds are compared with the true numbers of steps in all states of small levels, proofs with
+those of first states. Some of the levels are randomly edited.
+"""
 
 import functools
 from typing import Any

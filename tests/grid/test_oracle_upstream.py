@@ -1,9 +1,9 @@
-"""Tests of the oracle against MiniGrid itself: its levels, its steps and its rewards.
+"""Tests of the solver `jaxenvs.grid.oracle` with MiniGrid's levels, steps and rewards.
 
     pytest -m slow -s tests/grid/test_oracle_upstream.py
 
 The test solves `LEVELS` levels of MiniGrid per id, and plays every plan in MiniGrid. For small
-levels, a blind search with copies of MiniGrid's environment also finds the fewest steps.
+levels, a breadth-first search with copies of MiniGrid's environment also finds the fewest steps.
 """
 
 import collections
@@ -17,8 +17,8 @@ import jaxenvs
 from jaxenvs import levels
 
 LEVELS = 17
-STATES = 250  # largest number of states of a blind search in MiniGrid
-SEARCHED = 5  # number of levels of each id that are searched blindly
+STATES = 250  # largest number of states of a breadth-first search in MiniGrid
+SEARCHED = 5  # number of levels of each id with such a search
 # Ids, most of which have missions with two or more instructions.
 SEVERAL = (
     "BabyAI-GoToRedBlueBall-v0",

@@ -1,4 +1,9 @@
-"""Tests of rejected levels: the budget suffices, reset sources agree, `info` reports rejection."""
+"""Tests of environments whose level generators reject levels.
+
+In registered environments, every reset accepts a level within `level_budget` draws. If a reset
+rejects all its draws, `info` reports it. The reset sources `fresh` and `exact` make the same
+levels.
+"""
 
 import functools
 from typing import ClassVar
@@ -73,7 +78,10 @@ def test_the_budget_is_not_spent(id):
 @pytest.mark.slow
 @pytest.mark.parametrize("id", REJECTING)
 def test_the_budget_is_not_spent_in_a_million_resets(id):
-    """Test a million resets in total, divided among all ids that reject levels."""
+    """Check that each of a million resets accepts a level within its budget.
+
+    The resets are divided among all ids that reject levels.
+    """
     report(id, -(-MILLION // len(REJECTING)))
 
 

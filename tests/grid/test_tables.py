@@ -84,7 +84,7 @@ def test_a_level_takes_plain_numbers():
 
 
 def test_a_level_of_a_wrong_shape_is_refused_while_tests_run():
-    """Only the import hook raises for wrong shapes, so this test proves that the hook is active."""
+    """Only jaxtyping's import hook raises for wrong shapes; this test proves that it is active."""
     with pytest.raises(TypeError, match="pose"):
         Level(grid=jnp.zeros((3, 3), jnp.uint8), pose=jnp.zeros(4, jnp.int8))
     with pytest.raises(TypeError, match="grid"):

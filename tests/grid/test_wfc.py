@@ -56,7 +56,10 @@ def test_patterns_weights_and_neighbours_are_minigrids(preset):
 
 @functools.cache
 def propagated(preset):
-    """Return a compiled function that sweeps a wave until nothing changes."""
+    """Return a compiled function that propagates constraints in a wave until nothing changes.
+
+    A wave has the possible patterns of each cell.
+    """
     book = wfc.catalogue(preset)
 
     def changes(waves):
