@@ -1,4 +1,4 @@
-"""`Market`, a small environment with only the members that tests of facts and texts need."""
+"""`Market`, a minimal environment for tests of `Env.facts` and of text descriptions."""
 
 import jax
 import jax.numpy as jnp
@@ -9,13 +9,13 @@ import jaxenvs
 
 @jaxenvs.struct
 class Purse(jaxenvs.State):
-    """State with a number of coins in addition to the clock."""
+    """State with a number of coins, in addition to the step counter `time`."""
 
     coins: jax.Array
 
 
 class Market(jaxenvs.Env):
-    """Environment without facts, descriptions or `text_inputs`."""
+    """Environment that defines none of the methods `facts`, `describe` and `text_inputs`."""
 
     action_space = jaxenvs.spaces.Discrete(3)
     observation_space = jaxenvs.spaces.Box(0, 9, (2, 2), np.uint8)

@@ -523,7 +523,8 @@ MUTATIONS = {
         "any_changed=turn.any_changed & ~jumps & ~(target == tables.loop.all).any(),",
         PLAYS,
     ),
-    # Only the order of matches that a draw selects shows from which side a rule is scanned.
+    # The direction in which a rule is scanned matters only in `random` groups: there, a random
+    # number selects a match by its index in scan order.
     "a rule to the left is scanned from the right": Mutation(
         "jaxenvs/puzzlescript/machine/groups.py",
         "index, ranks = turn.target - before, []",

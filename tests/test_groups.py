@@ -7,7 +7,10 @@ import pytest
 
 
 def test_xdist_knows_the_group_of_a_test(request: pytest.FixtureRequest):
-    """xdist appends the group to a test's name if it distributes tests by group (`make test`)."""
+    """xdist appends the group, here the file, to a test's name if it distributes tests by group.
+
+    `make test` distributes tests in this way.
+    """
     divided = getattr(request.config.option, "loadgroup", False)
     assert request.node.nodeid.endswith("@tests/test_groups.py") == divided
 

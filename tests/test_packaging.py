@@ -49,7 +49,7 @@ ARROWS = {
     **{folder: {"", "commands", *LIBRARY, *OUTSIDE} for folder in OUTSIDE},
 }
 
-# Import (module, unit) that is allowed in addition to `ARROWS`. Only type checkers execute it: at
+# Import (module, unit) that is allowed in addition to `ARROWS`. Only type checkers read it: at
 # run time `jaxenvs.render` is imported when it is first used (see tests/import_check.py).
 TYPES_OF_THE_FACE = ("jaxenvs.__init__", "render")
 
@@ -224,10 +224,10 @@ def test_the_base_of_all_puzzles_may_be_asked_for():
 
 
 def test_only_the_command_names_the_outside_folders_in_a_string():
-    """Only `TABLE` and the folders `OUTSIDE` name a module of `OUTSIDE` in a string.
+    """Only `TABLE` and the folders `OUTSIDE` contain a string such as "jaxenvs.render.play".
 
-    With such a string a module could be imported through `importlib`, which the test of import
-    statements does not see.
+    `importlib` could import the module that the string names, and the test of import statements
+    would not see this.
     """
     pattern = re.compile(rf"jaxenvs\.({'|'.join(OUTSIDE)})(\.\w+)*(:\w+)?")
     for module, path in sources():
@@ -345,7 +345,7 @@ def test_a_checkout_links_each_folder_into_the_package(folder: str):
 
 
 def test_modules_beside_the_package_import_the_rest_of_it_by_its_full_name():
-    """Modules of `OUTSIDE` import other folders by their full names.
+    """Modules of the folders `OUTSIDE`, such as `render`, import other folders by full names.
 
     A relative import would fail in an editor: in `render/play.py`, `..` is not `jaxenvs`.
     """

@@ -11,16 +11,17 @@ from jaxenvs import levels
 
 STEPS = 50
 IDS = [*jaxenvs.registry.list("Grid"), *jaxenvs.registry.list("BabyAI")]
-# Ids for the default tests; together with `FULL`, their texts have all possible headers.
+# Ids for the default tests. The texts of these ids and of `FULL` contain every header, which is a
+# line such as `carrying: red key` above the picture.
 DEFAULT = (
-    "BabyAI-KeyInBox-v0",  # boxes with contents
-    "BabyAI-PutNextS5N2Carrying-v0",  # object that the agent carries at the start
-    "Grid-Dynamic-Obstacles-5x5-v0",  # order of the balls
-    "Grid-GoToObject-6x6-N2-v0",  # first cell of an object that is carried away
+    "BabyAI-KeyInBox-v0",  # header `contents`: the object in a box
+    "BabyAI-PutNextS5N2Carrying-v0",  # header `carrying`, already at the start
+    "Grid-Dynamic-Obstacles-5x5-v0",  # header `balls`: order of the moving balls
+    "Grid-GoToObject-6x6-N2-v0",  # header `target`: first cell of an object that can be moved
 )
 # Ids whose texts are checked only with the marker `full`.
 FULL = (
-    "BabyAI-BossLevel-v0",  # missions of four instructions; places; all kinds of doors
+    "BabyAI-BossLevel-v0",  # missions of four instructions, with locations; all kinds of doors
     "BabyAI-OpenDoorDebug-v0",  # strict instructions
     "Grid-Fetch-5x5-N2-v0",
     "Grid-KeyCorridorS3R2-v0",

@@ -1,9 +1,10 @@
-"""Play every id with hostile actions, and count the steps that break a rule of the contract.
+"""Play every id with random, illegal and invalid actions; count steps that break the contract.
 
     python tests/proofs/fuzzing.py --steps 100000000 --out benchmarks/results/fuzzing.json
 
-`jaxenvs/testing/fuzzing.py` defines the rules. The steps are divided equally among the ids. Results
-are saved after each id; a later run with the same options skips the ids that are saved already.
+`jaxenvs/testing/fuzzing.py` defines the rules of the contract. The steps are divided equally among
+the ids. Results are saved after each id; a later run with the same options skips the ids that are
+saved already.
 """
 
 import datetime

@@ -4,9 +4,9 @@
     python tests/proofs/reproducibility.py compare FOLDER OTHER
 
 A record has every array of a reset and of 256 steps, for eight seeds: states, observations, rewards
-and ends of episodes. The golden traces use the first three seeds, and `record` checks them too. Set
-`JAX_ENABLE_X64`, `JAX_PLATFORMS` and so on in the environment. With several devices, the seeds are
-one batch that is divided among them.
+and ends of episodes. `record` also compares the first three seeds with the golden traces, which are
+hashes in `tests/golden.json`. Set `JAX_ENABLE_X64`, `JAX_PLATFORMS` and so on in the environment.
+With several devices, the seeds are one batch that is divided among the devices.
 """
 
 import sys

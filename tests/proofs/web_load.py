@@ -1,4 +1,4 @@
-"""Load a server of `--web` with several pages, and measure its memory and traffic.
+"""Open several simulated pages of `jaxenvs watch --web`; measure the server's memory and traffic.
 
 `python tests/proofs/web_load.py --minutes 10 --pages 8` watches random play at 60 steps per second.
 Page 0 confirms only one picture per second; page 1 reconnects every 5 seconds.
@@ -25,13 +25,13 @@ from paging import Page  # noqa: E402
 
 # (width, height) of the pages in pixels; page i has the size SIZES[i % len(SIZES)].
 SIZES = ((1280, 740), (880, 620), (390, 620))
-MOST_GROWTH = 96 * 2**20  # allowed growth of memory, in bytes; the history may take 64 MiB of it
+MOST_GROWTH = 96 * 2**20  # allowed memory growth in bytes; the session's history takes up to 64 MiB
 # SLOW: seconds that page 0 waits before each confirmation. BACK: seconds until page 1 reconnects.
 SLOW, BACK = 1.0, 5.0
 
 
 def main() -> int:
-    """Run the load, and return the exit code."""
+    """Run the load test; return 1 if the memory grows by more than `MOST_GROWTH`, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, allow_abbrev=False)
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--pages", type=int, default=8)

@@ -17,7 +17,7 @@ BATCH = 1 << 13
 class Distances(NamedTuple):
     """All boards that the search found, the nearest first."""
 
-    words: np.ndarray  # packed boards, uint32 (boards, words), in the format of `pack`
+    words: np.ndarray  # packed boards, uint32 (boards, words), in the format of `Puzzle.pack`
     distance: np.ndarray  # int32 (boards,): number of actions from the start
 
     @property

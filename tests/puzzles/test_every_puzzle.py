@@ -98,7 +98,8 @@ def boards_of(name):
     """Return `ROWS` instances and boards of a puzzle, stacked along a first axis.
 
     One third are initial boards, one third are boards after a random walk, and one third are boards
-    near the goal. Without a single goal, the last third are also boards after a random walk.
+    near the goal. If a puzzle has no single goal board, the last third are also boards after a
+    random walk.
     """
     puzzle = PUZZLES[name]
 

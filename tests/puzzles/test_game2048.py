@@ -73,7 +73,7 @@ def test_a_tile_merges_only_once_and_from_the_wall_on():
 
 
 def test_the_largest_tiles_are_exact():
-    """The rewards of the largest tiles are exact; in another package, they overflowed."""
+    """A move that makes the largest tiles, 65536 and 131072, has the exact reward: no overflow."""
     taken = step(keys[0], begin([[16, 16, 15, 15]] * 4), jnp.int32(LEFT))
     assert taken.reward == 4 * (2**17 + 2**16)
     assert np.asarray(taken.obs)[:, 0].tolist() == [17] * 4

@@ -26,7 +26,8 @@ def test_a_press_switches_a_cross(lamp, drawing):
 
 def test_a_press_reaches_the_second_word():
     puzzle = LightsOut(size=7)
-    # Press lamp 26 (row 3, column 5). Its lower neighbour, lamp 33, is in the second word.
+    # Press lamp 26 (row 3, column 5). Its lower neighbour, lamp 33, is in the second
+    # uint32 of the board.
     move = puzzle.apply((), puzzle.goal(()), jnp.int32(26))
     lit = np.flatnonzero(np.asarray(puzzle.observe_board((), move.board)))
     np.testing.assert_array_equal(lit, [19, 25, 26, 27, 33])

@@ -1,4 +1,4 @@
-"""Tests that searches find known optima: Korf's instances, exact distances, closed forms.
+"""Tests that searches find optima known from Korf, breadth-first search or linear algebra.
 
 By default, only small instances are solved. `pytest -m slow tests/puzzles/test_optima.py -s` solves
 all instances, and prints the numbers of nodes and the times.

@@ -1,6 +1,7 @@
 """Compare 2048, Minesweeper and Rubik's cube with the packages `jumanji` and `pgx`.
 
-This library and the package get the same boards. Random outcomes are taken from the package.
+Each test gives the same boards and actions to jaxenvs and to one of the packages. Random outcomes,
+such as the new tiles of 2048, are taken from the package.
 """
 
 import importlib
@@ -165,7 +166,7 @@ def test_minesweeper_numbers_rewards_and_ends():
     board, their_reward, their_end = map(
         np.asarray, loosely(jax.vmap(play_theirs))(keys, mines, actions)
     )
-    # True for the steps of the episode, up to and including the last.
+    # Mask of the steps that belong to the episode, including its last step.
     alive = np.cumsum(their_end, axis=1) - their_end == 0
     np.testing.assert_array_equal(reward[alive], their_reward[alive])
     np.testing.assert_array_equal(end[alive], their_end[alive])

@@ -27,13 +27,13 @@ GOAL_8 = "1 2 3\n4 5 6\n7 8 ."
 
 @functools.cache
 def every_board():
-    """Return all boards of the 8-puzzle with their distances."""
+    """Return all boards of the 8-puzzle with their distances from the goal."""
     puzzle = SlidingTile(size=3)
     return bfs.distances(puzzle, (), puzzle.goal(()))
 
 
 def drawn(puzzle, count, seed=0):
-    """Return random boards as numbers, (count, cells)."""
+    """Return random boards as an array (count, cells) of tile numbers; 0 is the blank."""
     keys = jax.random.split(jax.random.key(seed), count)
 
     def draw(key):

@@ -251,9 +251,9 @@ def test_levels_differ_and_rooms_fill_the_field():
 
 
 def test_push_distances_are_those_of_a_single_box():
-    """A backward search with a single box finds the same push distances.
+    """A backward search that moves a single box finds the push distances of the levels.
 
-    In this search, the player can reach every free cell.
+    The search assumes that the player can reach every free cell.
     """
     env = Sokoban()
     levels = drawn(env, 500)

@@ -90,7 +90,10 @@ def test_the_mask_marks_unvisited_cities():
 
 @pytest.mark.parametrize("cities", [2, 6, *with_full(3, 8)])
 def test_optimal_trips_and_the_heuristic_on_every_board(cities):
-    """The heuristic h is admissible and consistent, and some tour has the optimal length."""
+    """The heuristic h is admissible and consistent; optimal lengths satisfy the Bellman equation.
+
+    The algorithm of Held and Karp gives the optimal lengths; the puzzle gives moves and costs.
+    """
     env = TSP(cities=cities)
     for seed in range(4):
         level = level_of(env, seed)

@@ -1,4 +1,7 @@
-"""Run the original engine in Node, and convert its tables to the loader's format.
+"""Run the original PuzzleScript engine in Node, to compare jaxenvs with it.
+
+The tables of a game are its objects, layers, rules and levels after compilation. `of_engine` and
+`of_loader` convert the tables of the engine and of the loader of jaxenvs to one format.
 
 `python tests/puzzlescript/engine.py` writes two files for the shipped games and the games in
 `games/`. `tables.json` has digests of the engine's tables, and `traces.json` has digests of the
@@ -23,7 +26,7 @@ HERE = Path(__file__).parent
 GAMES = [*sorted((HERE / "games").glob("*.txt")), *sorted(SHIPPED.glob("*.txt"))]
 TABLES, TRACES = HERE / "tables.json", HERE / "traces.json"
 CHECKOUT = os.environ.get("JAXENVS_PUZZLESCRIPT", "")
-# Random numbers of a play, used cyclically.
+# Random numbers that replace the engine's in every play; after the last, the first follows.
 DRAWS = [x / 1024 for x in random.Random(0).choices(range(1024), k=1024)]
 INPUTS = 40  # number of inputs of a random play
 PLAYS = 2  # number of random plays of each level
@@ -58,14 +61,18 @@ class Engine:
         return json.loads(pipe.stdout.readline())
 
     def tables(self, source: str) -> dict[str, Any]:
-        """Return the engine's tables of a game without errors."""
+        """Return the engine's tables of a game; the engine must report no error."""
         answer = self.ask(source=source)
         assert answer["count"] == 0, answer["errors"]
         return of_engine(answer["tables"])
 
 
 def of_engine(tables: dict[str, Any]) -> dict[str, Any]:
-    """Normalise the engine's tables: drop viewer data, and write masks as decimal numbers."""
+    """Convert the engine's tables to the format in which they are compared, see `of_loader`.
+
+    Drops metadata and sprites, keeps only the names of commands, sorts loops, and writes the masks
+    of win conditions as ints, the second mask as -1 if it contains every object.
+    """
     found = {k: v for k, v in tables.items() if k not in ("metadata", "sprites")}
     everything = (1 << 32 * -(-len(found["ids"]) // 32)) - 1
     for rule in (rule for kind in ("rules", "late") for group in found[kind] for rule in group):

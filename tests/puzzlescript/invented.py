@@ -1,4 +1,4 @@
-"""Generate random games that mix rules of every kind, with random levels and inputs."""
+"""Generate random PuzzleScript games with rules of every kind, random levels and inputs."""
 
 import random
 from typing import NamedTuple
@@ -20,7 +20,10 @@ MIDDLE = "SOUNDS; sfx0 12345; COLLISIONLAYERS; background; a, b; c, d; p, q, wal
 
 
 class Name(NamedTuple):
-    """A name in a cell of a rule; `layer` is -1 if its objects are on several layers."""
+    """A name in a cell of a rule, with its modifier.
+
+    `layer` is the index of its objects' layer in `LAYERS`; -1 if they are on several layers.
+    """
 
     modifier: str
     name: str
@@ -119,7 +122,7 @@ class Inventor:
         return found
 
     def level(self) -> list[str]:
-        """Return the rows of a level, in most games with one player."""
+        """Return the rows of a level; at least one cell has the object `p`."""
         width, height = self.draw.choice(WIDE if self.chance(0.2) else SHAPES)
         glyphs = "....aabccdpq#1234" if self.chance(0.4) else "....aabccd#14"
         rows = [self.draw.choices(glyphs, k=width) for _ in range(height)]

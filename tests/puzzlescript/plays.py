@@ -1,4 +1,7 @@
-"""Play several games in one batch of the interpreter; convert boards to the engine's format."""
+"""Play PuzzleScript games in one batch of the interpreter of jaxenvs; read its boards.
+
+`masks` converts a board to the format of the original engine.
+"""
 
 import functools
 from collections.abc import Sequence
@@ -22,11 +25,11 @@ OPTIONS = {"xla_backend_optimization_level": 2, "xla_llvm_disable_expensive_pass
 
 
 def shared(sizes: Sequence[Size], most: int, factor: float = 8) -> list[Size]:
-    """Divide sizes into groups of up to `most` similar ones; return each one's common size.
+    """Divide sizes into groups of at most `most`; return, for each size, its group's common size.
 
     The common size is at least as large as every size of the group, so one compiled program can
-    play all their games. A micro-step of this program takes, by an estimate, at most `factor` times
-    the work of a micro-step in the group's smallest size.
+    play all games of the group. A micro-step of this program takes, by an estimate, at most
+    `factor` times the work of a micro-step in the group's smallest size.
     """
 
     def work(size: Size) -> int:
@@ -52,7 +55,7 @@ def stacked(trees: Sequence[Any]) -> Any:
 
 
 def tables(packers: Sequence[Packer], size: Size) -> Tables:
-    """Return the tables of several games for an interpreter of a size, stacked on a first axis."""
+    """Return the tables of games for an interpreter of size `size`, stacked on a first axis."""
     return stacked([packer.tables(size) for packer in packers])
 
 

@@ -1,7 +1,7 @@
-"""A game has the same results in a batch with other games as when it is played alone.
+"""A PuzzleScript game gives the same results in a batch of different games as when played alone.
 
-JAXENVS_PUZZLESCRIPT is the path of a checkout of the engine. JAXENVS_PUZZLESCRIPT_GAMES is the path
-of a folder of games.
+JAXENVS_PUZZLESCRIPT is the path of a checkout of the original engine. JAXENVS_PUZZLESCRIPT_GAMES is
+the path of a folder of games.
 """
 
 import functools

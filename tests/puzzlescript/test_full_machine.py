@@ -1,7 +1,8 @@
-"""The interpreter equals the engine in other authors' games and in the engine's own recordings.
+"""The PuzzleScript interpreter of jaxenvs plays like the original engine.
 
-JAXENVS_PUZZLESCRIPT is the path of a checkout of the engine. JAXENVS_PUZZLESCRIPT_GAMES is the path
-of a folder of games. With JAXENVS_PUZZLESCRIPT_STRIDE=n, only every n-th game of the folder is
+They are compared in the engine's demo games and recordings, in a folder of games, and in random
+games. JAXENVS_PUZZLESCRIPT is the path of a checkout of the engine. JAXENVS_PUZZLESCRIPT_GAMES is
+the path of the folder. With JAXENVS_PUZZLESCRIPT_STRIDE=n, only every n-th game of the folder is
 played.
 """
 
@@ -50,7 +51,7 @@ class Play(NamedTuple):
 
 
 class Player:
-    """A level in play in the interpreter, with `undo` and `restart` as in the engine."""
+    """A level that is played in the interpreter; `undo` and `restart` work as in the engine."""
 
     def __init__(self, packer: Packer, level: Level, size: Size) -> None:
         self.game = packer.game
@@ -232,7 +233,7 @@ def test_tables_of_a_collection_equal_the_engines():
 
 
 def same_tables(sources: Iterable[tuple[str, str]]) -> collections.Counter[str]:
-    """Compare the loader's tables with the engine's, for games in which the engine has no error."""
+    """Compare the loader's tables with the engine's, for games without an error in the engine."""
     found: collections.Counter[str] = collections.Counter()
     wrong = []
     with engine.Engine() as node:

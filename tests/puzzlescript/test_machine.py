@@ -17,7 +17,7 @@ from jaxenvs.puzzlescript.machine import START, Machine, Packer, Size, matches
 from jaxenvs.puzzlescript.tables import Level
 
 DIGITS = 8  # number of digits of a digest
-BATCH = 40  # number of plays in a batch; on a CPU, they run in three groups
+BATCH = 40  # number of plays in a batch; a CPU plays groups of up to 16, so three groups
 QUICK = 14  # number of inputs of each random play that the default tests replay
 SLOW = ("porter.txt", "prism.txt", "garden.txt")
 
@@ -92,7 +92,7 @@ def quick(lanes: Lanes) -> list[int]:
 
 
 def mistakes(lanes: Lanes, chosen: list[int], play: Any, most: int = 1000) -> list[str]:
-    """Replay recorded plays with a compiled turn; return where each play differs from the engine.
+    """Replay recorded plays with the function `play`; return where each differs from the engine.
 
     Only the first `most` inputs of a play are replayed, unless the play wins.
     """

@@ -1,9 +1,9 @@
-"""For every mistake that the engine's compiler reports, the loader has a message with the line.
+"""For each mistake that PuzzleScript's compiler reports, the loader's message names the line.
 
 Each row of `mistakes.tsv` makes one mistake in `GAME`: it replaces the text `old`, or the text that
 `PLACES` has for the key `old`, by `new`. Only the first message is compared. In rows for mistakes
-that the engine does not report, `kind` starts with "own". JAXENVS_PUZZLESCRIPT is the path of a
-checkout of the engine.
+that the original engine does not report, `kind` starts with "own". JAXENVS_PUZZLESCRIPT is the path
+of a checkout of the engine.
 """
 
 import csv

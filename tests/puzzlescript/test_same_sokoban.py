@@ -1,4 +1,4 @@
-"""Sokoban as a PuzzleScript game equals the project's Sokoban on the same levels."""
+"""Sokoban as a PuzzleScript game plays like `Puzzle-Sokoban` of jaxenvs on the same levels."""
 
 import functools
 from pathlib import Path
@@ -15,7 +15,7 @@ from jaxenvs.puzzlescript import collection
 
 SIZE, BOXES, LEVELS, STEPS = 7, 2, 12, 100
 KEYS = [jax.random.key(i) for i in range(LEVELS // 2)]
-GLYPHS = dict(zip(" #.$*@+", ".#O*@P+", strict=True))  # character in Sokoban -> in `crates`
+GLYPHS = dict(zip(" #.$*@+", ".#O*@P+", strict=True))  # Sokoban's character -> glyph of `crates`
 # Values of the cells in Sokoban's observation.
 VALUES = {"wall": 1, "target": 2, "crate": 3, "player": 5}
 

@@ -1,4 +1,4 @@
-"""Selection of games and levels, observations that games share, masks and shaping rewards."""
+"""Tests of `PuzzleScript`: selected games and levels, shared observations, masks, shaping."""
 
 import shutil
 

@@ -109,7 +109,7 @@ def test_a_phone_edits_by_touch(tmp_path):
         # Wait for a picture of the final height, which the canvas gets when the buttons are shown.
         await page.until(f"{SIZE}[1] === Math.round(3 * {box}.height)")
         shown = await where(page, view, 3)
-        # 3 pixels per CSS pixel, so at least 20 CSS pixels.
+        # Each tool is at least 20 CSS pixels wide; a CSS pixel is 3 pixels wide.
         assert min(rect.width for rect in shown.tools) >= 60
         await page.tap(*(v / 3 for v in shown.tools[-1].center))
         await page.tap(*(v / 3 for v in shown.rect_of((1, 3)).center))

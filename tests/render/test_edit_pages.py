@@ -1,4 +1,4 @@
-"""Tests of the editor of levels on pages of `--web` without a browser: messages and journal."""
+"""Tests of the level editor of `--web` without a browser: a page's messages, journal of changes."""
 
 import asyncio
 
@@ -95,7 +95,7 @@ def test_messages_of_the_editor():
 
 
 class Book:
-    """A viewer and its journal; `again` returns a new viewer, resumed from the journal."""
+    """A viewer and the journal of its commands; `again` replays the journal in a new viewer."""
 
     def __init__(self, view: EditView, path) -> None:
         self.view, self.path = view, path

@@ -47,7 +47,8 @@ GRIDS = sorted({*GRIDS, *defaults.DRAWN, "BabyAI-BossLevel-v0"})
 def test_random_play_of_every_class_draws_only_tiles_that_exist(id, compiled):
     env = compiled(id).env
     draw = jax.jit(jax.vmap(lambda state: (env.tiles(state), env.view_tiles(state))))
-    # Tests of the golden traces use equal shapes, so that both share one compiled rollout.
+    # The rollouts have the shapes of those in the golden-trace tests, so both use one compiled
+    # program.
     for seed in range(4):
         steps = compiled(id).rollout(*contract.plan(env, seed), env.default_params)[1]
         done = np.asarray(steps.done)

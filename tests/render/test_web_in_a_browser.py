@@ -145,7 +145,10 @@ MOUSE = """new Promise(resolve => {
 
 
 def test_the_mouse_is_where_it_was_last_seen(tmp_path):
-    """Before a release or a leave of the mouse, a page sends the mouse's latest position."""
+    """A page sends the mouse's latest position before it reports a button release or a leave.
+
+    A leave is the event that the mouse leaves the canvas.
+    """
 
     async def test(b: Browser, there: Served) -> None:
         page = await opened(there, b)

@@ -1,4 +1,4 @@
-"""Tests of `jaxenvs.show`, with a comm that records messages and needs no notebook."""
+"""Tests of `jaxenvs.show`: a fake Jupyter comm records the messages, without a notebook."""
 
 import contextlib
 import json
@@ -31,7 +31,7 @@ SIZE = (320, 240)
 
 
 class Recorded(BaseComm):
-    """A comm whose messages go into a queue."""
+    """A Jupyter comm (kernel-to-notebook channel) whose messages go into the queue `sent`."""
 
     def publish_msg(self, msg_type: str, data=None, metadata=None, buffers=None, **keys) -> None:
         if (data or {}).get("method") == "custom":

@@ -226,7 +226,7 @@ def slow():
 
 def test_it_opens_at_once_with_a_spinner(slow):
     first = shown(slow)
-    assert len(set(first)) > 10  # the smooth edges of the word and the dots have many colours
+    assert len(set(first)) > 10  # many colours: the spinner's word and dots have smooth edges
     time.sleep(0.2)
     slow.pump(0.0)
     assert shown(slow) != first and slow.controller is None

@@ -85,7 +85,8 @@ def test_a_cheaper_meeting_is_not_proven_away_by_one_side_alone():
     for successors, bound, start, goal in (ONE, TWO):
         for turned in (successors, [to[::-1] for to in successors]):
             levels.append(unit_level(turned, bound, start, goal))
-    # Repeat the levels to get `TOGETHER`, as in other tests, whose compiled program is reused.
+    # Repeat the levels until there are `TOGETHER`. This is the batch size of the other tests, whose
+    # compiled program is reused.
     levels += levels * (TOGETHER // len(levels) - 1)
     levels = jax.tree.map(lambda *leaves: np.concatenate(leaves), *levels)
     exact = to_goal(levels.instance)[np.arange(TOGETHER), levels.board]

@@ -1,4 +1,4 @@
-"""Tests that a batch is described like its single states, in all levels of detail."""
+"""Tests that a batch is described like its single states, for each value of `detail`."""
 
 import functools
 
@@ -103,7 +103,7 @@ class Shop(Market):
 
 
 class Old(Shop):
-    """Environment whose `describe` has no levels of detail."""
+    """Environment whose `describe` has no argument `detail`."""
 
     def describe(self, state, params=None):
         return "\n".join(["Old.", "b", "c", f"{int(state.coins)} coins"])

@@ -1,4 +1,4 @@
-"""Tests of XLand's task sets: tasks of xminigrid's script, checksums, cached files, methods."""
+"""Tests of XLand's task sets: tasks equal to xminigrid's, checksums, cached files, methods."""
 
 import functools
 import pickle
@@ -35,7 +35,7 @@ def trivial() -> Benchmark:
     ],
 )
 def test_the_sets_are_those_of_the_script(name: str, as_a_user):
-    """Generate the task set; `drawn` raises an error if the checksums differ from the script's."""
+    """Generate the task set; `drawn` fails if its checksums differ from those of xminigrid."""
     found = trivial_set().rulesets if name == TRIVIAL else sets.drawn(name)
     assert found.goal.shape == (SETS[name].num_rulesets,)
     first = jax.tree.map(lambda leaf: np.asarray(leaf)[:1], found).unpacked()
@@ -61,10 +61,10 @@ def pairs(rule: tuple[int, ...]) -> list[tuple[int, ...]]:
 
 
 def test_lanes_draw_what_the_serial_script_draws(monkeypatch):
-    """Parallel lanes draw the same tasks as the serial script.
+    """Parallel lanes give the same sequence of tasks as the serial script.
 
-    Lanes are few and short here. The sequence of tasks therefore passes through many lanes, and has
-    tasks that no lane has drawn.
+    A lane draws tasks from its own position of the stream of random numbers. Lanes are few and
+    short here, so the sequence passes through many lanes, and has tasks that no lane has drawn.
     """
     monkeypatch.setattr(exact, "LANES", 24)
     monkeypatch.setattr(exact, "TASKS", 12)

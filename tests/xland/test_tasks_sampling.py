@@ -1,8 +1,8 @@
 """Tests that tasks drawn inside `jit` have the distribution of XLand-MiniGrid's script.
 
-Chi-square tests compare kinds, tiles, counts and the depth of the tree; p must exceed 1e-4. The
-script draws its tasks one by one with CPython's `random`, with another seed than the task sets that
-xminigrid downloads.
+Chi-square tests compare kinds, tiles, counts and the depth of the tree of rules; p must exceed
+1e-4. The script draws its tasks one by one with CPython's `random`, with another seed than the task
+sets that xminigrid downloads.
 """
 
 import random

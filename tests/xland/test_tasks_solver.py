@@ -187,14 +187,14 @@ VANISHES = "near(green goal tile, agent) -> floor\n"
 @pytest.mark.parametrize(
     ("lines", "beside", "winnable"),
     [
-        # Stepping next to the goal tile removes the tile. Putting an object down below the tile
-        # turns it into a key. Only an agent that starts next to the tile can do this before it
-        # vanishes.
+        # Stepping next to the goal tile removes the tile. Putting an object down while standing
+        # below the tile turns the tile into a key. Only an agent that starts next to the tile can
+        # make the key before the tile vanishes.
         (f"goal: hold(red key)\n{VANISHES}above(green goal tile, agent) -> red key", True, True),
         (f"goal: hold(red key)\n{VANISHES}above(green goal tile, agent) -> red key", False, False),
-        # A rule removes the ball and the square when they are placed together. In the first two
-        # tasks, the rule fires whenever the goal would be reached. In the third, the ball can be
-        # put next to or below the square, where the rule does not fire.
+        # In the next three tasks, a rule removes a ball and a square that lie together. In two of
+        # the tasks, the rule fires whenever the goal would be reached. In the third, the ball can
+        # be put beside or below the square, where the rule does not fire.
         ("goal: above(red ball, blue square)\nabove(red ball, blue square) -> floor", False, False),
         ("goal: above(red ball, blue square)\nnear(blue square, red ball) -> floor", False, False),
         ("goal: near(red ball, blue square)\nabove(red ball, blue square) -> floor", False, True),

@@ -37,7 +37,7 @@ def drawn(id):
 
 
 def uniform(values, among):
-    """Return whether values are uniformly distributed over `among`, and no other value occurs."""
+    """Return whether values are uniform over `among`; fail if any other value occurs."""
     counts = np.array([(values == one).sum() for one in among])
     assert counts.sum() == values.size, "a value that is not possible"
     return len(among) == 1 or chisquare(counts).pvalue > UNLIKELY

@@ -1,4 +1,4 @@
-"""Levels and tasks to compare XLand with XLand-MiniGrid: dense or arbitrary ones, and task sets."""
+"""Levels and tasks to compare XLand with XLand-MiniGrid: dense, arbitrary, or of task sets."""
 
 import functools
 import random
@@ -60,7 +60,7 @@ def hostile(rng, rows, steps, size, num_rules):
 
 @functools.cache
 def tasks_of(name):
-    """Return the first 1,000 tasks that the script draws for a task set; tasks may repeat."""
+    """Return the first 1,000 tasks that xminigrid's script draws for a set; tasks may repeat."""
     recipe, rng = SETS[name].recipe, random.Random(exact.SEED)
     return exact._packed([exact.drawn(rng, recipe) for _ in range(1_000)], recipe).unpacked()
 
