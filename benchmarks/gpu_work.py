@@ -184,13 +184,13 @@ def measure(contestant: Contestant, here: bool = False) -> tuple[dict[str, Any],
 
 
 def state_bytes(contestant: Contestant) -> tuple[int, int]:
-    """Return two sizes in bytes: the batch's state without its level pool, and the pool.
+    """Return the sizes in bytes of the batch's state, and of the levels or first states it shares.
 
-    The second size is 0 if there is no pool.
+    With the reset sources `pool` and `stock`, the batch shares prepared levels or first states.
     """
     state = jax.eval_shape(contestant.reset, jax.random.key(0))
-    pool = state.pool if isinstance(state, jaxenvs.VectorState) else None
-    shared = tree_bytes(pool)
+    is_batch = isinstance(state, jaxenvs.VectorState)
+    shared = tree_bytes((state.pool, state.stock)) if is_batch else 0
     return tree_bytes(state) - shared, shared
 
 

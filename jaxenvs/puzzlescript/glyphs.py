@@ -25,29 +25,58 @@ def cells_of(
     return [[int.from_bytes(mask.tobytes(), "little") for mask in line] for line in packed]
 
 
-def names_of(game: Game, mask: int) -> str:
-    """Return the names of a cell's objects, joined by `and`.
+def _names(game: Game, mask: int) -> str:
+    """Return the names of the objects in a mask, joined by `and`."""
+    return " and ".join(game.objects[i] for i in bits(mask))
 
-    The default background is named only if it is the cell's only object.
+
+def _shown(mask: int, omitted: int) -> int:
+    """Return a cell's object mask without the objects `omitted`, unless it has no others."""
+    return mask & ~omitted or mask
+
+
+def _background_layer(game: Game) -> int:
+    """Return the mask of all objects in the background's collision layer."""
+    layer = game.layer_of[game.background]
+    return sum(1 << i for i, each in enumerate(game.layer_of) if each == layer)
+
+
+def _fill(game: Game, by_column: list[int]) -> int:
+    """Return the mask of the background that cells without a background get.
+
+    As in the engine, this is the first background object of the level, column by column, or else
+    the game's default background.
     """
-    return " and ".join(game.objects[i] for i in bits(shown(game, mask)))
+    layer = _background_layer(game)
+    return next((mask & layer for mask in by_column if mask & layer), 1 << game.background)
 
 
-def shown(game: Game, mask: int) -> int:
-    """Return a cell's object mask without the default background, unless it is the only object."""
-    return mask & ~(1 << game.background) or mask
+def _omitted(game: Game, cells: list[list[int]]) -> int:
+    """Return the mask of the background that `written` leaves out in cells with other objects.
+
+    The mask is 0 if `parsed` would fill such cells with another background.
+    """
+    layer, by_column = _background_layer(game), _by_column(cells)
+    background = next((m for m in by_column if m and not m & ~layer), 1 << game.background)
+    seen = [_shown(mask, background) for mask in by_column]
+    return background if _fill(game, seen) == background else 0
 
 
-def legend(game: Game, cells: list[list[int]]) -> dict[int, str]:
+def _by_column(cells: list[list[int]]) -> list[int]:
+    """Return the cells of a level in the engine's order, column by column."""
+    return [line[x] for x in range(len(cells[0])) for line in cells]
+
+
+def _legend(game: Game, cells: list[list[int]], omitted: int) -> dict[int, str]:
     """Return a character for each object mask in `cells`: a glyph of the game, or a new letter."""
     known = {}
     for glyph, mask in game.glyphs.items():
-        known.setdefault(shown(game, mask), glyph)
+        known.setdefault(_shown(mask, omitted), glyph)
     letters = (chr(code) for code in itertools.count(ord("a")))
     free = (c for c in letters if c.isalnum() and c == c.lower() and c not in game.glyphs)
     found: dict[int, str] = {}
     for mask in sorted({mask for line in cells for mask in line}):
-        glyph = known.get(shown(game, mask))
+        glyph = known.get(_shown(mask, omitted))
         found[mask] = next(free) if glyph is None else glyph
     return found
 
@@ -58,18 +87,21 @@ def written(game: Game, cells: list[list[int]]) -> str:
     Lines `glyph = names` follow the level. They define the glyphs that the game itself does not
     define.
     """
-    found = legend(game, cells)
+    omitted = _omitted(game, cells)
+    found = _legend(game, cells, omitted)
     lines = ["".join(found[mask] for mask in line) for line in cells]
     new = {mask: glyph for mask, glyph in found.items() if glyph not in game.glyphs}
-    return "\n".join(
-        [*lines, *(f"{glyph} = {names_of(game, mask)}" for mask, glyph in new.items())]
-    )
+    named = (f"{glyph} = {_names(game, _shown(mask, omitted))}" for mask, glyph in new.items())
+    return "\n".join([*lines, *named])
 
 
 def explained(game: Game, cells: list[list[int]]) -> str:
     """Return a line with the meaning of each character that `written` uses for `cells`."""
-    found = legend(game, cells)
-    return ", ".join(f"{glyph} {names_of(game, mask)}" for mask, glyph in found.items())
+    omitted = _omitted(game, cells)
+    found = _legend(game, cells, omitted)
+    return ", ".join(
+        f"{glyph} {_names(game, _shown(mask, omitted))}" for mask, glyph in found.items()
+    )
 
 
 def boards_of(
@@ -96,8 +128,9 @@ def told(game: Game, cells: list[list[int]], detail: str) -> str:
 def parsed(game: Game, text: str) -> list[list[int]]:
     """Parse text in the format of `written`; return the object mask of each cell, line by line.
 
-    A line that is shorter than the first line is padded with its own last glyph, as in a game's
-    source. Raises `ValueError` for a mistake, with its line and column.
+    As in a game's source, a line that is shorter than the first line is padded with its own last
+    glyph, and the first background object of the level fills the cells without one. Raises
+    `ValueError` for a mistake, with its line and column.
     """
     glyphs, lines = dict(game.glyphs), []
     for number, line in enumerate(text.strip("\n").splitlines(), 1):
@@ -108,14 +141,10 @@ def parsed(game: Game, text: str) -> list[list[int]]:
             lines.append((number, line.strip().lower()))
     if not lines:
         raise ValueError(f"{game.name}: the level is empty")
-    width, missing = len(lines[0][1]), 1 << game.background
-    background = game.layer_of[game.background]
-    result = []
-    for number, line in lines:
-        row = [_cell(glyphs, line, x, number, game) for x in range(width)]
-        has = [any(game.layer_of[i] == background for i in bits(mask)) for mask in row]
-        result.append([m if ok else m | missing for m, ok in zip(row, has, strict=True)])
-    return result
+    width = len(lines[0][1])
+    rows = [[_cell(glyphs, line, x, number, game) for x in range(width)] for number, line in lines]
+    layer, fill = _background_layer(game), _fill(game, _by_column(rows))
+    return [[mask if mask & layer else mask | fill for mask in row] for row in rows]
 
 
 def _cell(glyphs: Mapping[str, int], line: str, x: int, number: int, game: Game) -> int:
@@ -156,5 +185,5 @@ def to_planes(
             f"the level has {width} x {height} cells; this environment's levels have at most "
             f"{side} x {side}"
         )
-    by_column = tuple(line[x] for x in range(width) for line in lines)
-    return board(Level(0, width, height, by_column), collection.size), width, height
+    level = Level(0, width, height, tuple(_by_column(lines)))
+    return board(level, collection.size), width, height

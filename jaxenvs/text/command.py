@@ -15,7 +15,7 @@ from ..core.extras import version
 from ..core.typed import program
 from .agents import REFERENCES, Agent, load
 from .evaluation import INVALID, AnswerError, Episode, Result, Settings, summary
-from .prompts import FORMAT
+from .prompts import FORMAT, PromptError
 
 SUMMARY = """\
 Evaluate an agent that reads text, such as a language model: a function from a prompt to an answer.
@@ -120,7 +120,7 @@ def _play(
                     transcripts.write(json.dumps(turn._asdict()) + "\n")
                     transcripts.flush()
                 shown.show(index, turn.step + 1, results)
-        except AnswerError as error:
+        except (AnswerError, PromptError) as error:
             raise UsageError(str(error)) from error
         results.append(episode.result())
         words = episode.progress.definition

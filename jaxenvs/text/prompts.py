@@ -26,6 +26,10 @@ FORMAT = 1  # version of the format of prompts, for result files
 REQUEST = 'Answer with one legal action. A longer answer must end in a line "Action: NAME".'
 
 
+class PromptError(ValueError):
+    """Raised by a reference agent that cannot answer the prompts of an environment."""
+
+
 class Moment(NamedTuple):
     """Data of one prompt: the environment's state and the agent's last answer."""
 
@@ -66,9 +70,17 @@ def legal_line(env: Env, legal: Any) -> str:
 
 
 def legal_names(text: str) -> list[str]:
-    """Return the names of the legal actions that a prompt lists."""
+    """Return the names of the legal actions that a prompt lists.
+
+    Raises `PromptError` if it lists none, because the actions are not discrete.
+    """
     lines = [line for line in text.splitlines() if line.startswith("Legal actions: ")]
-    return lines[-1].removeprefix("Legal actions: ").split("; ") if lines else []
+    if not lines:
+        raise PromptError(
+            "the reference agents choose among the legal actions that a prompt lists, and this "
+            "environment's actions are not discrete; give --agent module:function"
+        )
+    return lines[-1].removeprefix("Legal actions: ").split("; ")
 
 
 def observation(text: str) -> list[str]:

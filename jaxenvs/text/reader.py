@@ -10,7 +10,7 @@ import re
 from collections import deque
 from collections.abc import Callable
 
-from .prompts import legal_names, observation
+from .prompts import PromptError, legal_names, observation
 
 Cell = tuple[int, int]  # (row, column), counted from the cell where the episode began
 Pose = tuple[int, int, int]  # row, column, direction; the episode begins with direction 0
@@ -38,7 +38,10 @@ class Reader:
         self.pose: Pose = (0, 0, 0)
 
     def __call__(self, text: str) -> str:
-        """Return the name of the next action, chosen from the prompt `text`."""
+        """Return the name of the next action, chosen from the prompt `text`.
+
+        Raises `PromptError` if the observation has no drawn view.
+        """
         lines = observation(text)
         self._read(lines)
         wanted = self._wanted(lines)
@@ -52,7 +55,13 @@ class Reader:
 
     def _read(self, lines: list[str]) -> None:
         """Copy the cells of the drawn view to the map."""
-        title = next(i for i, line in enumerate(lines) if line.startswith("Your view"))
+        titles = [i for i, line in enumerate(lines) if line.startswith("Your view")]
+        if not titles:
+            raise PromptError(
+                "the agent `reader` needs observations with a drawn view, as in Grid and BabyAI; "
+                "give --agent random, first-legal or module:function"
+            )
+        title = titles[0]
         drawing = [line.split() for line in lines[title + 1 :]]
         row, column, way = self.pose
         (down, right), (down_r, right_r) = STEPS[way], STEPS[(way + 1) % 4]

@@ -50,6 +50,12 @@ def test_a_pool_is_counted_separately():
     assert pool == 32 * (64 + 3)
 
 
+def test_a_stock_is_counted_separately():
+    state, stock = gpu_work.state_bytes(contestants.ours(DOORKEY, 64, "stock"))
+    assert state == gpu_work.state_bytes(contestants.ours(DOORKEY, 64, "exact"))[0]
+    assert stock > state // 64
+
+
 def test_without_the_compiler_the_error_names_the_fix(monkeypatch, capsys):
     monkeypatch.setattr(gpu_work, "PLUGINS", ("no_such_plugin",))
     assert gpu_work.main([]) == 2

@@ -130,6 +130,19 @@ def test_levels_survive_text(game):
         np.testing.assert_array_equal(read.board, level.board)
 
 
+@pytest.mark.parametrize("game", GAMES)
+def test_a_level_copied_from_the_source_is_the_level(game):
+    """`read_level` fills cells without a background like the loader of a game's source."""
+    source = (collection.SHIPPED / f"{game}.txt").read_text("utf-8")
+    env = PuzzleScript(game=game)
+    for level in env.collection.games[0].levels:
+        if isinstance(level, str):
+            continue
+        rows = source.splitlines()[level.line - 1 : level.line - 1 + level.height]
+        cells = glyphs.parsed(env.collection.games[0], "\n".join(rows))
+        assert tuple(row[x] for x in range(level.width) for row in cells) == level.cells
+
+
 def test_text_names_cells_without_a_glyph():
     env = PuzzleScript(game=SMALL)
     level = env.read_level("a.P\nO*.\na = target and wall")
@@ -160,6 +173,17 @@ def test_text_survives_other_backgrounds_capitals_and_many_kinds_of_cells(tmp_pa
     kinds = [1 << game.background | i << len(game.objects) - 6 for i in range(64)]
     cells = [kinds[:32], kinds[32:]]
     assert glyphs.parsed(game, glyphs.written(game, cells)) == cells
+    # The first background, column by column, fills the cells that have none, as in the source.
+    floor, grass, player = (1 << game.objects.index(name) for name in ("floor", "grass", "player"))
+    assert glyphs.parsed(game, "P.\n,P") == [
+        [player | grass, floor],
+        [grass, player | grass],
+    ]
+    draw = np.random.default_rng(0)
+    choices = [floor, grass, player | floor, player | grass]
+    for _ in range(300):
+        cells = draw.choice(choices, (draw.integers(1, 4), draw.integers(1, 4))).tolist()
+        assert glyphs.parsed(game, glyphs.written(game, cells)) == cells
 
 
 @pytest.mark.parametrize(

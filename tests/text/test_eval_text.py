@@ -129,6 +129,21 @@ def test_errors_are_one_sentence(agents, agent, said, capsys):
     assert err.startswith("jaxenvs eval-text: ") and said in err and err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("agent", "id", "said"),
+    [
+        ("random", "Classic-Pendulum-v0", "this environment's actions are not discrete"),
+        ("first-legal", "Classic-Pendulum-v0", "this environment's actions are not discrete"),
+        ("reader", "Classic-Pendulum-v0", "`reader` needs observations with a drawn view"),
+        ("reader", "Classic-CartPole-v0", "`reader` needs observations with a drawn view"),
+    ],
+)
+def test_a_reference_agent_that_cannot_play_an_id_says_why(agent, id, said, capsys):
+    assert run("--episodes", 1, agent=agent, id=id) == 2
+    err = capsys.readouterr().err
+    assert err.splitlines()[-1].startswith("jaxenvs eval-text: ") and said in err
+
+
 def test_continuous_actions_are_evaluated(agents, tmp_path, capsys):
     agents.push = lambda text: "0.5" if "write 1 number (torque)" in text else ""
     more = ("--episodes", 1, "--param", "max_steps_in_episode=3")
