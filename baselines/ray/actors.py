@@ -54,7 +54,9 @@ class Actor:
         kind = GymSampler if id.startswith(GYM) else JaxSampler
         self._sampler = kind(id, fields, sampling, seed)
 
-    def sample(self, weights: PyTree[np.ndarray], version: int) -> tuple[dict[str, Any], Fragment]:
+    def sample(
+        self, weights: PyTree[np.ndarray], version: tuple[int, int]
+    ) -> tuple[dict[str, Any], Fragment]:
         """Collect a fragment (a piece of a rollout); return a description and the fragment.
 
         The description is a dict of `version`, the fragment's bytes and the seconds that collecting
