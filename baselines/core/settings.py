@@ -104,7 +104,7 @@ class Checked(Scheduled):
 class Common(Checked):
     """Settings shared by all learners that act in vectorised environments."""
 
-    # environment steps of each seed, over all environments; rounded up to whole chunks of updates
+    # environment steps of each seed, over all environments; rounded up to whole calls, see `chunk`
     total_steps: Count = 1_000_000
     num_envs: Count = 64  # number of environments that step in parallel
     rollout_steps: Count = 128  # steps that each environment makes between two updates
