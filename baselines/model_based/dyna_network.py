@@ -311,8 +311,8 @@ def attended(
 
     A token attends to all tokens of those steps for which the mask `seen` (query step, key step) is
     True. `pairs` holds the keys and values of `known` successive steps. `query` holds the queries
-    of the last `steps` steps among them. `age[head, n]` is a learned bias, which is added to the attention
-    scores of keys from n steps ago.
+    of the last `steps` steps among them. `age[head, n]` is a learned bias, which is added to the
+    attention scores of keys from n steps ago.
     """
     steps, count, width = query.shape
     known, heads = len(pairs), len(age)
