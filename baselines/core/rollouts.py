@@ -94,7 +94,8 @@ class Rollout(NamedTuple):
     reward: PyTree[Array] = ()  # float32, reward of the step
     terminated: PyTree[Array] = ()  # bool, whether the step terminated the episode
     truncated: PyTree[Array] = ()  # bool, whether the step truncated the episode
-    truncation_value: PyTree[Array] = ()  # float32, value of `final_obs` where truncated, else 0
+    # float32, value of the episode's final observation if the step truncated the episode, else 0
+    truncation_value: PyTree[Array] = ()
     returns: PyTree[Array] = ()  # float32, undiscounted return so far, including this step
     lengths: PyTree[Array] = ()  # int32, episode length so far, including this step
     memory: PyTree[Array] = ()  # recurrent states before the rollout's first step

@@ -27,7 +27,7 @@ from ..storage.heuristics import trained
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Planner:
-    """A trained run, prepared for search: the states to search, and the learned heuristic."""
+    """Inputs of a search that a trained run provides: states and moves, and learned heuristics."""
 
     puzzle: Puzzle
     # `search.Domain` with the states and moves to search: the puzzle, or its learned model

@@ -84,10 +84,10 @@ def _different(state: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def figures(best: Optimum, episodes: Episodes) -> dict[str, Any]:
-    """Return mean optimum, mean regret, its standard error, and the number of unproven levels.
+    """Return mean optimal return, mean regret, its standard error, and a count of unproven levels.
 
-    The optimum of an unproven level is only an upper bound. If there are such levels, both means
-    are upper bounds.
+    For an unproven level, only an upper bound of the optimal return is known. If any level is
+    unproven, both means are upper bounds.
     """
     returns = np.asarray(episodes.returns, float)
     regret = best.returns - returns
