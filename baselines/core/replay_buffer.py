@@ -157,7 +157,9 @@ def sample(
 def sample_slots(
     key: Array, buffer: ReplayBuffer, size: int, steps: int
 ) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
-    """Sample `size` pairs of an environment and a slot; `steps` or more later slots are written.
+    """Sample `size` pairs of a random environment and a random slot of its ring.
+
+    Only slots after which at least `steps` slots were written are sampled.
 
     A slot is returned as its number in the order of writing, from 0 at the start of the run, not as
     an index in the ring. The last of the `steps` slots after a sampled slot may hold only an

@@ -50,7 +50,8 @@ def learn_from_imagination(
 ) -> tuple[Runner, dict[str, Array]]:
     """Train the policy on `imagined_rollouts` rollouts in the model; return the runner and metrics.
 
-    During the run's first `warm_up` steps, the policy is not trained, and the metrics are unknown.
+    During the run's first `warm_up` steps, imagined rollouts are skipped, and their metrics are
+    unknown.
     """
     settings = learner.settings
     zeros = {"imagined_reward": jnp.float32(0.0), "imagined_kl": jnp.float32(0.0)}
