@@ -97,7 +97,7 @@ def first_episodes(
 
 
 def random_episodes(env: Env, key: Array, count: int) -> Episodes:
-    """Play episodes with uniformly drawn legal actions, see `first_episodes`."""
+    """Play `count` episodes with uniformly drawn legal actions, one per environment."""
 
     def draw(key: Array, state: Any) -> Array:
         mask = legal_actions(env, state)

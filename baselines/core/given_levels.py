@@ -32,8 +32,8 @@ class LevelParams(Struct):
 class GivenLevel(Wrapper):
     """Begin every episode in the level `params.level`, which may differ between environments."""
 
-    # A reset copies the level from the params and generates nothing, so a pool of levels would save
-    # no time. The source is therefore `fresh`, the simplest.
+    # A reset copies the level from the params and generates nothing, so a pool of levels generated
+    # in advance would save no time. `fresh`, which calls `draw_level` in every step, is simplest.
     reset_source: ClassVar[str] = "fresh"
     level_budget: ClassVar[int] = 1
 

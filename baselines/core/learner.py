@@ -174,7 +174,7 @@ class Learner(Generic[S, N]):
 
     @property
     def params(self) -> Any:
-        """Environment params that the compiled program takes as arguments.
+        """Environment params, or data such as demonstrations, to pass to the compiled program.
 
         If they are None, the environment's default params are constants of the program instead.
         """

@@ -1,4 +1,4 @@
-"""Buffer of levels from which a curriculum replays, as arrays in the compiled program.
+"""Buffer of levels that a curriculum plays again. Its arrays are state of the compiled program.
 
 Replay probabilities follow prioritised level replay (Jiang et al., 2021). With probability 1 -
 staleness, a level is drawn by the rank of its score, else by the time since its last play.
@@ -124,9 +124,10 @@ def probabilities(
 
 
 def _ranked(buffer: LevelBuffer, temperature: Any) -> Float32[Array, " slots"]:
-    """Return the replay probability of each slot under ranking by score, without staleness.
+    """Return the probability with which each slot is drawn, if levels are drawn by score.
 
-    The probability is proportional to (1 / rank) ** (1 / temperature).
+    The probability is proportional to (1 / rank) ** (1 / temperature). Rank 1 is the level with the
+    highest score.
     """
     order = jnp.argsort(jnp.where(buffer.filled, -buffer.played.score, jnp.inf), stable=True)
     slots = len(buffer.filled)

@@ -33,7 +33,7 @@ class Episodes(NamedTuple):
 
 
 def episodes(rollout: Any, wins: Int32[Array, " envs"]) -> Episodes:
-    """Return the results of each environment's episodes; `wins` is the number of successes."""
+    """Return the results of the finished episodes; `wins` counts those that succeeded."""
     done = rollout.terminated | rollout.truncated
     ended = done.sum(axis=0, dtype=jnp.int32)
     count = jnp.maximum(ended, 1).astype(jnp.float32)

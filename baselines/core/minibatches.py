@@ -23,9 +23,9 @@ def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.Gra
 
     `every` is the number of the learner's gradient steps per step of this optimiser. It is above 1,
     for example, if SAC trains the actor less often than the critics. The learning-rate schedule
-    needs it to compute the progress of the run. With `stacked`, the weights of several networks are
-    stacked along a first axis, so Muon treats arrays with three axes as stacks of matrices. Weight
-    decay applies only to the weights that `decaying` selects.
+    computes the progress of the run from `every` and the optimiser's step count. With `stacked`,
+    the weights of several networks are stacked along a first axis, so Muon treats arrays with three
+    axes as stacks of matrices. Weight decay applies only to the weights that `decaying` selects.
     """
     rate, decay = learning_rate(settings, every), settings.weight_decay
     momentum = getattr(settings, "momentum", 0.9)

@@ -143,7 +143,7 @@ class Policy:
     def apply(self, obs: PyTree[Array], mask: Mask = None) -> tuple[Array, Array]:
         """Return the policy outputs and the value for the first observation of an episode.
 
-        This is `think` with the initial recurrent state; see `think` for the results and `mask`.
+        The recurrent state is the initial one. `think` describes the results and `mask`.
         """
         return self.think(self.begin(), obs, mask)[1:]
 

@@ -79,6 +79,7 @@ def as_phrase(facts: Mapping[str, Any]) -> str:
 def in_brackets(result: Mapping[str, Any]) -> str:
     """Return the description of an evaluation's policy as a phrase in brackets.
 
-    Return "" if `result`, from an older version, has no description.
+    `result` is the content of an eval.json. Return "" if an older version wrote it, without a
+    description.
     """
     return f" ({as_phrase(result['policy'])})" if "policy" in result else ""

@@ -24,7 +24,8 @@ class Preset(NamedTuple):
     settings: Mapping[str, Any]  # fields of the learner's Settings that differ from their defaults
     name: str | None = None  # value of `--preset` that selects this preset; None: always applied
     algorithm: str = "ppo"  # key of `registry.ALGORITHMS`
-    mission: bool = False  # whether the id's default observation must include a mission text
+    # whether the preset applies only to ids whose default observation includes a mission text
+    mission: bool = False
 
 
 def rows(

@@ -132,7 +132,8 @@ def add(
 class SlotDraws(NamedTuple):
     """Random numbers from which `slots_from` samples slots.
 
-    Drawing them does not need the replay buffer's content, so it can be done before a loop.
+    They do not depend on the replay buffer's content, so the random numbers for all gradient steps
+    can be drawn before the loop over these steps.
     """
 
     env: Int32[Array, "*batch"]  # index of an environment
@@ -156,7 +157,9 @@ def sample(
 def sample_slots(
     key: Array, buffer: ReplayBuffer, size: int, steps: int
 ) -> tuple[Int32[Array, " batch"], Int32[Array, " batch"]]:
-    """Sample pairs of an environment and a slot after which at least `steps` slots were written.
+    """Sample `size` pairs of a random environment and a random slot of its ring.
+
+    Only slots after which at least `steps` slots were written are sampled.
 
     A slot is returned as its number in the order of writing, from 0 at the start of the run, not as
     an index in the ring. The last of the `steps` slots after a sampled slot may hold only an

@@ -10,7 +10,7 @@ from jaxenvs.core.memory import device_memory
 from .devices import ALONE
 from .learner import Learner
 
-# Fields of runners whose size grows with the replay buffer's `capacity`.
+# Fields of `Runner` (the training state) whose size grows with the replay buffer's `capacity`.
 STORED = ("replay_buffer", "priorities", "memories", "found")
 
 

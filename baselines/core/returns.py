@@ -77,8 +77,9 @@ def baselines(
     """Return the baselines that are subtracted from the V-trace advantages `weighted`.
 
     The first axis of the arrays indexes minibatches. The baseline of a step is its V-trace weight,
-    in `weight`, times the minibatch's weighted mean advantage over all devices. It reduces the
-    variance of the policy gradient further than the values do.
+    in `weight`, times the minibatch's weighted mean advantage over all devices. Advantages already
+    subtract the value of the observation; the baseline reduces the variance of the policy gradient
+    further.
 
     The factor `weight` keeps the gradient unbiased. If all steps of a minibatch had the mean as
     their baseline, the gradient would strengthen the policy's preferences even among equally good

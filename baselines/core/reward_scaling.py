@@ -1,11 +1,11 @@
 """Reward scaling by the running standard deviation of discounted returns.
 
 As in Gymnasium's NormalizeReward and PureJaxRL, rewards are neither centred nor clipped. There are
-two deliberate differences. First, the standard deviation is updated with the whole rollout before
-its rewards are divided, so all rewards of a rollout have the same scale. Second, the discounted
-return at an episode's last step still includes the episode's earlier rewards, and restarts after
-this step. In Gymnasium and PureJaxRL, the return restarts one step earlier, and at the last step it
-has only this step's reward. Logged returns stay in the environment's units.
+two deliberate differences from both. First, the standard deviation is updated with the whole
+rollout before its rewards are divided, so all rewards of a rollout have the same scale. Second, the
+discounted return at an episode's last step still includes the episode's earlier rewards, and
+restarts after this step. In Gymnasium and PureJaxRL, the return restarts one step earlier, and at
+the last step it has only this step's reward. Logged returns stay in the environment's units.
 """
 
 from typing import Any

@@ -37,7 +37,8 @@ class Runner(NamedTuple):
     world: PyTree[Array] = ()  # `VectorState` of the environments
     obs: PyTree[Array] = ()  # current observations
     key: PyTree[Array] = ()  # uint32 (*seeds, words), data of the PRNG key
-    returns: PyTree[Array] = ()  # float32 (*seeds, envs), undiscounted returns so far
+    # float32 (*seeds, envs), undiscounted return of each environment's current episode so far
+    returns: PyTree[Array] = ()
     lengths: PyTree[Array] = ()  # int32 (*seeds, envs), episode lengths so far
     memory: PyTree[Array] = ()  # recurrent states, before the network reads `obs`
     bonus: PyTree[Array] = ()  # result of `Bonus.init`: networks and statistics of the bonus
@@ -53,7 +54,7 @@ class Runner(NamedTuple):
     replay_buffer: PyTree[Array] = ()  # `replay_buffer.ReplayBuffer`
     history: PyTree[Array] = ()  # Dyna: summary of each environment's episode so far
     target: PyTree[Array] = ()  # weights of the target network
-    first: PyTree[Array] = ()  # initial weights, to which DQN's resets return; (): no resets
+    first: PyTree[Array] = ()  # weights before training, for DQN's network resets; (): no resets
     critic: PyTree[Array] = ()  # stacked weights of the critics; `weights` then holds the actor's
     temperature: PyTree[Array] = ()  # float32 (*seeds), logarithm of SAC's entropy coefficient
     updates: PyTree[Array] = ()  # int32 (*seeds), number of updates made so far
@@ -93,7 +94,8 @@ class Rollout(NamedTuple):
     reward: PyTree[Array] = ()  # float32, reward of the step
     terminated: PyTree[Array] = ()  # bool, whether the step terminated the episode
     truncated: PyTree[Array] = ()  # bool, whether the step truncated the episode
-    truncation_value: PyTree[Array] = ()  # float32, value of `final_obs` where truncated, else 0
+    # float32, value of the episode's final observation if the step truncated the episode, else 0
+    truncation_value: PyTree[Array] = ()
     returns: PyTree[Array] = ()  # float32, undiscounted return so far, including this step
     lengths: PyTree[Array] = ()  # int32, episode length so far, including this step
     memory: PyTree[Array] = ()  # recurrent states before the rollout's first step

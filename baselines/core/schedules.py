@@ -57,7 +57,8 @@ class Scheduled:
     def progress(self, update: Any, since: int = 0) -> Float32[Array, "*updates"]:
         """Return the progress (0 to 1) of the run after `update` updates.
 
-        Progress is 0 at the update `since`. `update` may be fractional or a traced array.
+        `since` is the update at which progress is 0: the start of the run or, for the learning
+        rate, its last restart. `update` may be fractional or a traced array.
         """
         first, *later = self._stages(since)
         share = (update - first.begin) / max(first.length, 1)
@@ -92,9 +93,9 @@ class Scheduled:
             raise ValueError(f"plans={self.plans} must be pairs (update, last update), in order")
 
     def _stages(self, since: int = 0) -> list[Stage]:
-        """Return the periods of the run after the update `since`, each with its planned end.
+        """Return the periods of the run after the update `since`, at which progress is 0.
 
-        Progress is 0 at the update `since`.
+        A new period begins where the run was resumed with other `total_steps`.
         """
         begins = [0, *(at for at, _ in self.plans)]
         ends = [*(end for _, end in self.plans), self.updates]

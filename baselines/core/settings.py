@@ -104,7 +104,8 @@ class Checked(Scheduled):
 class Common(Checked):
     """Settings shared by all learners that act in vectorised environments."""
 
-    # environment steps of each seed, over all environments; rounded up to whole chunks of updates
+    # environment steps of each seed, over all environments; rounded up to a multiple of `chunk`
+    # updates
     total_steps: Count = 1_000_000
     num_envs: Count = 64  # number of environments that step in parallel
     rollout_steps: Count = 128  # steps that each environment makes between two updates
@@ -118,12 +119,14 @@ class Common(Checked):
     embed: NonNegativeInt = 8  # embedding size of each cell of a map; 0: cells are one-hot vectors
     # kernel size (= stride) and features of each convolution over maps and pictures, such as 7 32
     conv: tuple[int, ...] = ()
-    # number of features of each row and column of a square board, which share weights; 0: off
+    # number of features of each row and column of a square board, from one shared layer; 0: off
     lines: NonNegativeInt = 0
     bfloat16: bool = False  # whether activations are bfloat16 (meant for accelerators)
-    # environment steps in each iteration of the rollout's compiled loop; more may suit accelerators
+    # environment steps in each iteration of the rollout's compiled loop; above 1 may be faster on
+    # accelerators
     unroll: Count = 1
-    # source of levels at resets: fresh, exact, auto, pool or stock; None: make_vec's default
+    # source of levels at resets, described in `make_vec`: fresh, exact, auto, pool or stock; None:
+    # the default of `make_vec`
     reset_source: str | None = None
     # updates per call of the compiled program; after Ctrl-C a run ends within two calls
     chunk: Count = 1
@@ -187,7 +190,7 @@ class Learning(Common):
 
 @dataclasses.dataclass(frozen=True)
 class Scaling(Learning):
-    """Scaling of rewards and observations by running statistics."""
+    """Settings for scaling rewards and observations by running statistics."""
 
     # whether float observations are normalised by their running mean and standard deviation
     normalize_obs: bool = False
@@ -330,8 +333,8 @@ class QLearning(Replay):
 
     @property
     def spacing(self) -> int:
-        """Distance in replay-buffer slots between the possible first slots of sampled windows.
+        """Number of replay-buffer slots from one possible start of a sampled window to the next.
 
-        With a distance of 1, a window can begin in any slot, and windows overlap.
+        With 1, a window can begin in any slot, and windows overlap.
         """
         return 1

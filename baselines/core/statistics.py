@@ -40,7 +40,8 @@ def median(scores: Scores) -> Numbers:
 def profile(scores: Scores, thresholds: np.ndarray) -> Numbers:
     """Return the fraction of scores above each threshold, shape (..., thresholds).
 
-    It is the performance profile of the scores pooled over all tasks.
+    As a function of the threshold, this fraction is the performance profile of the method. The
+    scores of all tasks are pooled.
     """
     every = np.concatenate(scores, axis=-1)
     return (every[..., None] > thresholds).mean(axis=-2)

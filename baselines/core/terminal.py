@@ -12,7 +12,8 @@ from rich.text import Text
 
 from . import processes
 
-# Width of an environment's id in terminal columns. Longer ids, from users' modules, are shortened.
+# Largest width of a displayed environment id, in terminal columns. Longer ids are shortened; only
+# environments from users' modules have such ids.
 LONGEST_ID = 40
 COMPILING = "compiling"
 

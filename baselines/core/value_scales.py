@@ -21,7 +21,7 @@ SCALES = "scales"  # key of the value output's scales in the weights, next to "p
 
 
 class Scales(NamedTuple):
-    """Statistics with which a value output is converted to rewards; unused fields are ()."""
+    """Statistics that convert a value output to units of the reward; unused fields are ()."""
 
     # float32 (3,): moving averages of 1 (for bias correction), value targets, and their squares
     targets: PyTree[Array] = ()

@@ -137,7 +137,7 @@ def _statements(found: dict[str, Any]) -> list[str]:
 
 
 def _chosen_by(run: Run) -> list[dict[str, Any]]:
-    """Return, for each seed, the update, return and policy of its best evaluation in training."""
+    """Return, for each seed, the best evaluation in training: update, return and policy text."""
     rows = [row for row in run.records() if "eval_return" in row]
     found = []
     for seed in range(run.config.seeds):

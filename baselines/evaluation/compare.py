@@ -143,7 +143,10 @@ def comparison(runs: Sequence[str], score: str = "return", normalize: bool = Fal
 
 
 def _named(text: str) -> tuple[str, Path]:
-    """Split `NAME=path` into name and path; an existing path is returned as it is."""
+    """Split `NAME=path` into name and path; without `NAME=`, the name is "".
+
+    If `text` is an existing path, it is not split, although it may contain "=".
+    """
     name, equals, path = text.partition("=")
     if not equals or os.path.exists(text):
         return "", Path(text)

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from jaxenvs.core.files import replacing
 
-# Number of latest episodes that a point of a curve averages; all episodes of an update are
-# included. The mean of a single update would be biased, because short episodes end first.
+# Number of latest episodes whose returns a point of a curve averages, rounded up to whole updates.
+# The mean over a single update would be biased, because short episodes end first.
 EPISODES = 200
 # If a run has fewer than SHARE * EPISODES episodes per seed, a point averages 1 / SHARE of them.
 SHARE = 10
@@ -34,8 +34,8 @@ def points(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the points of learning curves: steps (records,) and mean returns (records, seeds).
 
-    Each mean is over the episodes of the latest updates. The number of updates is the smallest for
-    which there are at least `latest` episodes. Until a seed has finished `latest` episodes, its
+    Each mean is over the episodes that ended in the latest updates: as few updates as contain at
+    least `latest` episodes. Until a seed has finished `latest` episodes, its
     points are NaN. By default, `latest` is 1 / `SHARE` of the episodes of the run (the median over
     its seeds), at least 1 and at most `EPISODES`.
     """

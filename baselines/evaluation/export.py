@@ -113,8 +113,8 @@ def program(policy: Policy) -> bytes:
 def exportable(policy: Policy) -> Callable[..., Any]:
     """Return the function of one observation that the exported program applies to a batch.
 
-    The function is `policy.think`. For a Box action space, it returns means and standard deviations
-    in place of the network's outputs.
+    The function is `policy.think`, which returns the next recurrent state, the logits and the
+    value. For a Box action space, means and standard deviations replace the logits.
     """
     actions = distributions.of(policy.env.action_space)
     if not isinstance(actions, distributions.TanhGaussian):
@@ -128,7 +128,7 @@ def exportable(policy: Policy) -> Callable[..., Any]:
 
 
 def distribution(space: spaces.Space) -> dict[str, Any]:
-    """Return a description of the action distribution; the program outputs its parameters."""
+    """Describe, for policy.json, the action distribution that the program's outputs parametrise."""
     if isinstance(space, spaces.Discrete):
         return {"kind": "categorical", "logits": space.n}
     if isinstance(space, spaces.MultiDiscrete):

@@ -152,8 +152,8 @@ def _all(
 ) -> dict[str, Any]:
     """Search from all levels, `AT_ONCE` levels at a time.
 
-    Return arrays with an entry for each board: whether it is solved, whether the plan is optimal,
-    cost, actions. Also return the total node counts and seconds.
+    Return a dict of arrays with an entry for each board (whether it is solved, whether its plan is
+    proven to be optimal, and the plan's cost and actions) and of the total node counts and seconds.
     """
     columns: dict[str, list[np.ndarray]] = {"solved": [], "optimal": [], "cost": [], "actions": []}
     counts = {"expanded": 0, "nodes": 0, "seconds": 0.0, "processor": 0.0}

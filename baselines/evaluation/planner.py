@@ -27,14 +27,14 @@ from ..storage.heuristics import trained
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Planner:
-    """A trained run, prepared for search: the states to search, and the learned heuristic."""
+    """Inputs of a search that a trained run provides: states and moves, and learned heuristics."""
 
     puzzle: Puzzle
     # `search.Domain` with the states and moves to search: the puzzle, or its learned model
     domain: Any
     heuristic: Callable[[Any, Any], Float32[Array, ""]]
-    # For Q* search: function (instance or goal, state) -> predicted cost of each action plus
-    # the cost-to-go after it. None if the run's network has no output per action.
+    # For Q* search: function (constant part of the level, state) -> for each action, the predicted
+    # sum of its cost and the cost-to-go after it. None if the network has no output per action.
     q: Callable[[Any, Any], Float32[Array, " actions"]] | None
     # function (levels of the puzzle, key) -> these levels, converted to states of the learned
     # model; None if the search is in the puzzle
@@ -151,7 +151,8 @@ def learned_domain(
 def play(puzzle: Puzzle, level: PuzzleLevel, actions: Int32[Array, " longest"]) -> PyTree[Array]:
     """Execute actions in the puzzle itself, not in a learned model of it.
 
-    Return the board (state of the puzzle) after the last action. Actions of -1 are skipped.
+    Return the board (state of the puzzle) after the last action. Actions of -1, which pad shorter
+    plans, are skipped.
     """
 
     def step(board: PyTree[Array], action: Array) -> tuple[PyTree[Array], None]:

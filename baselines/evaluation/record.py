@@ -209,7 +209,10 @@ def _merge(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _joined(group: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the evaluations by `jaxenvs eval` that every record has, with all their seeds."""
+    """Merge the entries `evaluations` (results of `jaxenvs eval --json`) of a group of records.
+
+    The result has only those evaluations that every record contains, with the seeds of all records.
+    """
     found = [record.get("evaluations", {}) for record in group]
     return {
         name: {**each, "seeds": [seed for one in found for seed in one[name]["seeds"]]}
@@ -268,7 +271,7 @@ def curves(records: list[dict[str, Any]]) -> list[Curve]:
 
 
 def curve(record: dict[str, Any]) -> Curve:
-    """Return the learning curves of a recorded run."""
+    """Return the learning curves of a recorded run, one curve per seed."""
     returns = [[np.nan if x is None else x for x in line] for line in record["curve"]["returns"]]
     return Curve(_title(record), np.array(record["curve"]["steps"]), np.array(returns))
 

@@ -1,7 +1,7 @@
-"""Regret of an evaluation against full information: the optimum of its levels minus the returns.
+"""Regret of an evaluated policy: the optimal returns of the played levels minus its returns.
 
-The optimum is for an agent that knows the whole level. A policy that sees only a part of the
-level has to explore, so the regret of even the best policy may be above 0.
+The optimal return assumes an agent that knows the whole level. A policy that sees only a part of
+the level has to explore, so the regret of even the best policy may be above 0.
 """
 
 from typing import Any, NamedTuple
@@ -30,10 +30,10 @@ class Optimum(NamedTuple):
 
 
 def optimum(env: Env, key: Array, count: int) -> Optimum:
-    """Return the optimum of the levels that `first_episodes(env, act, key, count)` plays.
+    """Return the optimal returns of the levels that `first_episodes(env, act, key, count)` plays.
 
-    Raises `ValueError` if the solver cannot compute the optimum of the environment, or if a wrapper
-    changes the rewards.
+    Raises `ValueError` if the solver does not support the environment, or if a wrapper changes the
+    rewards.
     """
     _refuse_changed_rewards(env)
     try:
@@ -84,10 +84,10 @@ def _different(state: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def figures(best: Optimum, episodes: Episodes) -> dict[str, Any]:
-    """Return mean optimum, mean regret, its standard error, and the number of unproven levels.
+    """Return mean optimal return, mean regret, its standard error, and a count of unproven levels.
 
-    The optimum of an unproven level is only an upper bound. If there are such levels, both means
-    are upper bounds.
+    For an unproven level, only an upper bound of the optimal return is known. If any level is
+    unproven, both means are upper bounds.
     """
     returns = np.asarray(episodes.returns, float)
     regret = best.returns - returns

@@ -81,7 +81,7 @@ def _begun(package: str, id: str, seeds: np.ndarray) -> tuple[list[Any], list[An
         warnings.simplefilter("ignore", DeprecationWarning)
         try:
             envs = [gymnasium.make(id, disable_env_checker=True) for _ in seeds]
-            # BabyAI prints every level that it rejects: stdout is redirected above.
+            # BabyAI prints every level that it rejects, so stdout is redirected above.
             shown = [each.reset(seed=int(seed))[0] for each, seed in zip(envs, seeds, strict=True)]
         except (gymnasium.error.DependencyNotInstalled, FileNotFoundError) as error:
             # For example, MiniGrid's generator of WFC levels needs images that its wheel lacks, and
@@ -133,7 +133,7 @@ def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> E
             f"this needs craftax, not installed here: run {pip()} install --no-deps craftax (its "
             "pygame would overwrite pygame-ce)"
         )
-    require(["imageio"], "play")  # Craftax's only dependency that learners do not need
+    require(["imageio"], "play")  # the only dependency of Craftax that the extra `train` lacks
     from craftax.craftax_env import make_craftax_env_from_name
 
     kind = "-Classic" if "Classic" in id else ""

@@ -35,11 +35,13 @@ def check(env: Any) -> None:
 
 
 def figures(policy: Policy, key: Array, count: int, attempts: int, greedy: bool) -> dict[str, Any]:
-    """Return success on `count` levels with `attempts` episodes each, for `jaxenvs eval --json`.
+    """Return success rates on `count` levels, for `jaxenvs eval --json`.
 
-    The levels are the same for every policy. The entry `solvable` is True if every level was
-    checked to have a plan within the time limit. It is False if the environment has no such check;
-    some levels may then be unsolvable.
+    The entry `mean` is the mean over all levels; the entries named in `SHARES` are means over the
+    policy's worst levels. Each level is played `attempts` times to choose the worst levels, and
+    again `attempts` times to evaluate them. The levels are the same for every policy. The entry
+    `solvable` is True if every level was checked to have a plan within the time limit. It is False
+    if the environment has no such check; some levels may then be unsolvable.
     """
     check(policy.env)
     levels, is_checked = solvable_levels(GivenLevel(env=policy.env), count)
@@ -125,7 +127,11 @@ def player(
 def success(
     rate: Callable[[Array, PyTree[Any]], Array], key: Array, levels: PyTree[Any], attempts: int
 ) -> np.ndarray:
-    """Return the fraction of successful episodes on each level; `player` makes `rate`."""
+    """Return the fraction of successful episodes on each level, of `attempts` episodes per level.
+
+    `rate` is the function that `player` returns. It is called with a part of the levels at a time,
+    so that at most `TOGETHER` episodes are played in parallel.
+    """
     count = len(jax.tree.leaves(levels)[0])
     part = min(count, max(1, TOGETHER // attempts))
     found = []

@@ -13,5 +13,5 @@ KINDS: dict[str, type[Bonus]] = {"rnd": RND, "noveld": NovelD, "e3b": E3B}
 
 
 def __getattr__(name: str) -> Any:
-    """Return a member of the old module `exploration`, whose content is now in core/bonuses.py."""
+    """Return an attribute of core/bonuses.py, which was the module `exploration` before."""
     return old_names.member(__name__, name)

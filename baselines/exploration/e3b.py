@@ -52,7 +52,8 @@ class E3B(Bonus):
     """E3B bonus.
 
     The bonus's networks and statistics are stored in a `Controlled`. The bonus's state in each
-    episode is a matrix `S`; S S^T is the inverse of the paper's matrix `C`.
+    episode is a matrix `S` with S S^T = C^-1. The paper's matrix `C` is `RIDGE` times the identity,
+    plus the sum of f f^T over the features f of the episode's observations.
     """
 
     learning_rate: float = 3e-4
@@ -192,7 +193,7 @@ def elliptical(
     """Return each environment's matrix `S` after one more observation, and the observation's bonus.
 
     `factor` has the matrices before the observation, and `features` the observation's features.
-    The product S S^T is the inverse of the paper's matrix `C`.
+    S S^T is the inverse of the paper's matrix `C`, which sums f f^T over an episode's features f.
     """
     turned = jnp.einsum("eij,ei->ej", factor, features)
     bonus = jnp.square(turned).sum(axis=-1)
@@ -204,8 +205,8 @@ def elliptical(
 def initial_factors(envs: int, features: int = FEATURES) -> Float32[Array, "envs f f"]:
     """Return each environment's matrix `S` before an episode's first observation.
 
-    S S^T is the inverse of the paper's matrix `C`. Each matrix is the identity divided by
-    sqrt(`RIDGE`).
+    S S^T is the inverse of the paper's matrix `C`, which is then `RIDGE` times the identity. Each
+    `S` is therefore the identity divided by sqrt(`RIDGE`).
     """
     one = jnp.eye(features, dtype=jnp.float32) / jnp.sqrt(jnp.float32(RIDGE))
     return jnp.broadcast_to(one, (envs, features, features))

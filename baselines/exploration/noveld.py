@@ -63,10 +63,11 @@ class NovelD(RND):
         visits: Visits,
         devices: Devices = ALONE,
     ) -> Rewards:
-        """Train on a rollout; return each step's bonus, its scaled increase in novelty.
+        """Compute each step's bonus, then train the predictor on the rollout.
 
-        A step has a bonus only if its next observation is new in the episode, else 0.
-        `Bonus.rewards` describes arguments and results.
+        The bonus is the increase in novelty, divided by the standard deviation of the discounted
+        sums of these increases. It is 0 if the step ends an episode, or if the step's next
+        observation is not new in the episode. `Bonus.rewards` describes arguments and results.
         """
         steps, envs = visits.done.shape
         flat = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), visits.obs)

@@ -75,7 +75,7 @@ class RND(Bonus):
         obs: PyTree[Array],
         devices: Devices = ALONE,
     ) -> tuple[Curiosity, Float32[Array, " envs"], Float32[Array, "steps envs"]]:
-        """Train on observations (steps, envs, ...); return their bonuses before this training.
+        """Compute the bonuses of observations (steps, envs, ...), then train the predictor on them.
 
         A bonus is the predictor's error, divided by the standard deviation of the discounted sums
         of errors. `returns` are each environment's discounted sums before the rollout. The result
@@ -103,8 +103,8 @@ class RND(Bonus):
     ) -> Rewards:
         """Train on a rollout; return the bonus of each step's next observation.
 
-        The bonus is the predictor's error before this training, scaled as in `learn`.
-        `Bonus.rewards` describes arguments and results.
+        The bonus is the predictor's error before this training, divided by the standard deviation
+        of the discounted sums of errors. `Bonus.rewards` describes arguments and results.
         """
         led_to = jax.tree.map(lambda leaf: leaf[1:], visits.obs)
         curiosity, returns, bonus = self.learn(curiosity, returns, led_to, devices)

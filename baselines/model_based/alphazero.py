@@ -44,7 +44,7 @@ class Settings(Learning):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    total_steps: int = 500_000  # steps of each seed, rounded up to whole chunks of updates
+    total_steps: int = 500_000  # steps of each seed, rounded up to a multiple of `chunk` updates
     rollout_steps: int = 32  # steps of each environment between updates
     value_weight: NonNegative = 1.0  # coefficient of the value loss
     simulations: Count = 16  # simulations per search
@@ -80,7 +80,10 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
-    """Choose an action by search; the rollout stores the search's policy and value."""
+    """Choose the action of each environment by search.
+
+    The search's policy and value become fields of the rollout.
+    """
     found = plan(learner, runner.weights, key, runner.obs, runner.world.env)
     return runner.memory, found.action, {"policy": found.policy, "value": found.value, "mask": mask}
 

@@ -8,8 +8,8 @@ with `jaxenvs train Craft-Classic-Ids-v0 --algo dyna`.
 
 Imagined rollouts (dyna_rollouts.py) begin at steps of the latest real rollout, with the recurrent
 state that the policy had at that step. The model samples all map cells and item counts of the next
-observation at once and independently. The model never samples categories that are far less likely
-than the most likely one. An observation has many cells, and without this limit one of them would
+observation at once and independently. It never samples a value (category) that is far less likely
+than the most likely value. An observation has many cells, and without this limit one of them would
 often get an unlikely value. Imagined rewards are the predicted means, and illegal actions are
 masked by the model's prediction. Imagined episodes are never truncated, because the model does not
 know the time limit. If an episode has not terminated at the end of a rollout, its return is
@@ -18,13 +18,13 @@ terminated one began, but the recurrent states of policy and model are empty.
 
 Deliberate differences from the paper:
 
-- There is no tokenizer, because observations consist of categories already.
+- There is no tokenizer, because map cells and item counts are discrete values already.
 - The token of a map cell also encodes the neighbouring cells.
-- The model receives the categories and rewards that occurred so far in the episode. With this
+- The model receives the values and rewards that occurred so far in the episode. With this
   history, it can learn that an episode gives some rewards only once.
 - The reward is predicted from the sampled item counts of the next observation, too.
-- Imagined rollouts have a separate length, do not begin at older observations, and leave out
-  unlikely categories.
+- Imagined rollouts have a separate length, do not begin at observations of earlier rollouts, and
+  leave out unlikely values.
 """
 
 import dataclasses
@@ -101,7 +101,7 @@ class Settings(ppo_rnn.Settings):
                 )
 
     def _check_windows(self) -> None:
-        """Raise `ValueError` if the first rollout would not fill a training window.
+        """Raise `ValueError` if a training window is longer than a rollout or the replay buffer.
 
         A window consists of `context` successive steps of one environment and the observation after
         them. Rollouts must have at least `context` steps, and the replay buffer more than `context`
@@ -139,8 +139,11 @@ class Settings(ppo_rnn.Settings):
         return self.epochs * self.minibatches * (1 + self.imagined_rollouts)
 
     def updates_of(self, gradient_steps: Any, every: int = 1) -> Any:
-        """Return the number of updates in which the policy takes `gradient_steps` steps."""
-        cold = self.cold_updates  # number of updates of the warm-up, without imagination
+        """Return the number of updates in which the policy takes `gradient_steps` steps.
+
+        `every` is ignored, because the policy's optimiser takes one step per gradient step.
+        """
+        cold = self.cold_updates  # number of updates of the warm-up, without imagined rollouts
         of_cold = self.epochs * self.minibatches
         later = cold + (gradient_steps - cold * of_cold) // self.gradient_steps
         return jnp.where(gradient_steps < cold * of_cold, gradient_steps // of_cold, later)

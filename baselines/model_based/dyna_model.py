@@ -120,7 +120,7 @@ def init(learner: Learner[Any], key: Array, obs: PyTree[Array]) -> Model:
 
 
 def first_history(learner: Learner[Any], obs: PyTree[Array]) -> History:
-    """Return the histories of environments at the start of an episode with observations `obs`."""
+    """Return the `History` (episode summary) of each environment after the first observations."""
     env = learner.env.env
     return jax.vmap(functools.partial(History.begin, vocabulary_of(env), env.action_space.n))(obs)
 
@@ -128,7 +128,7 @@ def first_history(learner: Learner[Any], obs: PyTree[Array]) -> History:
 def next_history(
     learner: Learner[Any], history: History, action: Array, reward: Array, obs: PyTree[Array]
 ) -> History:
-    """Return the histories of all environments after one more step, which led to `obs`."""
+    """Return the `History` (episode summary) of each environment after a step that led to `obs`."""
     vocabulary = vocabulary_of(learner.env.env)
     return jax.vmap(lambda past, *step: past.later(vocabulary, *step))(history, action, reward, obs)
 

@@ -94,7 +94,7 @@ class WorldTransformer(nn.Module):
     width: int  # number of features of each token
     num_heads: int  # number of attention heads
     depth: int  # number of layers
-    atoms: int  # number of reward atoms on either side of 0
+    atoms: int  # number of atoms on either side of 0 in the two-hot encoding of rewards
     dtype: Any = jnp.float32  # dtype of the activations
 
     def setup(self) -> None:
@@ -307,11 +307,12 @@ def attended(
     seen: Bool[Array, "steps known"],
     age: Float32[Array, "heads context"],
 ) -> Float[Array, "steps tokens width"]:
-    """Return multi-head attention of each token over all tokens of the steps that `seen` marks.
+    """Return the multi-head attention output of each token.
 
-    `pairs` holds the keys and values of `known` successive steps. `query` holds the queries of the
-    last `steps` steps among them. `age[head, n]` is a learned bias, which is added to the attention
-    scores of keys from n steps ago.
+    A token attends to all tokens of those steps for which the mask `seen` (query step, key step) is
+    True. `pairs` holds the keys and values of `known` successive steps. `query` holds the queries
+    of the last `steps` steps among them. `age[head, n]` is a learned bias, which is added to the
+    attention scores of keys from n steps ago.
     """
     steps, count, width = query.shape
     known, heads = len(pairs), len(age)
@@ -328,9 +329,10 @@ def attended(
 
 
 def block_causal(over: Bool[Array, " steps"]) -> Bool[Array, "steps steps"]:
-    """Return the attention mask (query step, key step).
+    """Return an attention mask (query step, key step) for successive steps.
 
-    Each step attends to itself and to the earlier steps of the same episode.
+    `over` is True at the last step of an episode. Each step attends to itself and to the earlier
+    steps of the same episode.
     """
     ends = jnp.cumsum(over, dtype=jnp.int32)
     episode = jnp.concatenate([jnp.zeros(1, jnp.int32), ends[:-1]])

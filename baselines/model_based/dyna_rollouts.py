@@ -1,4 +1,7 @@
-"""Imagined rollouts of Dyna: the policy acts in the learned model, from steps of real rollouts."""
+"""Imagined rollouts of Dyna: the policy acts in a learned model of the environment.
+
+Each imagined episode begins at a random step of the latest real rollout.
+"""
 
 import functools
 from typing import Any, NamedTuple
@@ -37,15 +40,19 @@ class Imagined(NamedTuple):
     """
 
     memory: PyTree[Array]  # recurrent state of the model: its key-value cache
-    # step of the real rollout at which each imagined episode began: its observation, the policy's
-    # recurrent state and the episode history
+    # Step of the real rollout at which each imagined episode began: the observation, the policy's
+    # recurrent state before it reads this observation, and the summary of the real episode so far.
     start: Start
 
 
 def learn_from_imagination(
     learner: Learner[Any], runner: Runner, starts: Start, key: Array
 ) -> tuple[Runner, dict[str, Array]]:
-    """Train the policy on `imagined_rollouts` imagined rollouts; do nothing during the warm-up."""
+    """Train the policy on `imagined_rollouts` rollouts in the model; return the runner and metrics.
+
+    During the run's first `warm_up` steps, imagined rollouts are skipped, and their metrics are
+    unknown.
+    """
     settings = learner.settings
     zeros = {"imagined_reward": jnp.float32(0.0), "imagined_kl": jnp.float32(0.0)}
     if not settings.imagined_rollouts:
@@ -133,7 +140,8 @@ def imagined_step(learner: Learner[Any], runner: Runner, key: Array) -> tuple[Ru
 def allowed(learner: Learner[Any], runner: Runner) -> Mask:
     """Return the mask of actions predicted to be legal; None if the environment has no masks.
 
-    An action is legal if its logit is above 0. The action with the highest logit is always legal.
+    An action counts as legal if its predicted logit is above 0. The action with the highest logit
+    always counts as legal, so that every mask allows at least one action.
     """
     env = learner.env.env
     if not has_illegal(env):
@@ -147,8 +155,8 @@ def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Ar
     """Sample the result of `action` in every imagined episode from the learned model.
 
     If the model samples a termination, the episode starts again at the step of the real rollout
-    where it began. Then `obs` is the observation of that step, and the model's recurrent state is
-    empty.
+    where it began. In the returned `Step`, `obs` is then the observation at that real step, and the
+    model's recurrent state in `state` is empty.
     """
     vocabulary, model = vocabulary_of(learner.env.env), model_of(learner)
     key_cells, key_rest, key_end = jax.random.split(key, 3)
@@ -174,10 +182,10 @@ def predicted_step(learner: Learner[Any], runner: Runner, key: Array, action: Ar
 def sample_likely(
     settings: Any, key: Array, logits: Float32[Array, "*batch categories"]
 ) -> Int32[Array, "*batch"]:
-    """Sample a category for each map cell, or for each other number of an observation.
+    """Sample a value (category) for each map cell, or for each number outside the map.
 
-    The probabilities are softmax(logits). Categories with less than `least_chance` times the
-    probability of the most likely category are never sampled.
+    The probabilities are softmax(logits). A value is never sampled if its probability is less than
+    `least_chance` times the probability of the most likely value.
     """
     if settings.least_chance:
         least = logits.max(axis=-1, keepdims=True) + np.log(np.float32(settings.least_chance))
