@@ -15,7 +15,7 @@ import warnings
 from typing import Any
 
 PACKAGE = "jaxenvs.baselines"
-MOVED = {  # MOVED[old package][new package]: names of the modules that moved
+MOVED = {  # MOVED[old package][new package]: modules that moved; "" is `PACKAGE` itself
     "": {
         "core": "devices metrics minibatches moments planning policy priorities replay_buffer "
         "returns reward_scaling schedules settings statistics target_scaling value_scales",

@@ -34,7 +34,7 @@ CHANCE_LOSSES = ("after_loss", "chance_loss", "code_loss")
 class Window(NamedTuple):
     """Batch of windows, each with the contents of successive slots of the replay buffer.
 
-    The code calls the first `unroll_steps` + 1 slots of a window moments: moment 0 is the slot from
+    A "moment" is one of the first `unroll_steps` + 1 slots of a window: moment 0 is the slot from
     which the model is unrolled, and moment k belongs to unroll step k. The last `n_step` slots are
     used only for TD targets.
     """

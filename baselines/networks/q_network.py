@@ -213,7 +213,8 @@ def apply_batch(
     """Apply the network to a batch of observations.
 
     A noisy network draws separate noise for each observation; without a key it uses no noise.
-    `given` are further inputs of the network, arrays with one entry per observation.
+    `given` are further inputs of the network, arrays with one entry per observation. Most networks
+    have none; IQN's network gets the fractions tau.
     """
     apply = functools.partial(learner.network.apply, weights)
     if key is None or not learner.network.noisy:

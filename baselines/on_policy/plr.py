@@ -73,7 +73,7 @@ class Plan(NamedTuple):
     buffer: LevelBuffer
     updates: Int32[Array, "*seeds"]  # number of updates made so far
     kind: Int32[Array, "*seeds"]  # NEW, REPLAY or EDIT, for the latest update
-    rows: Int32[Array, "*seeds envs"]  # slots in the latest replay, over all devices
+    rows: Int32[Array, "*seeds envs"]  # buffer slot that each environment replayed last
 
 
 PLRLearner = Learner[Settings]

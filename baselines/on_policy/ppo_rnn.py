@@ -88,9 +88,9 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; return the new training state and metrics.
 
-    By default, `choose` and `loss` are those of PPO; learners that build on recurrent PPO pass
-    others. The metrics cover all episodes of the rollout, unless a learner passes a function
-    `counted`, which returns the rollout without the episodes to leave out.
+    By default, PPO's functions `choose` and `loss` are used; learners that build on recurrent PPO
+    pass other functions. The metrics cover all episodes of the rollout, unless a learner passes a
+    function `counted`, which returns the rollout without the episodes to leave out.
     """
     memory = runner.memory
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
