@@ -303,8 +303,8 @@ class LineMoves(nn.Module):
     """Layers that compute how an action or a chance code changes a board's latent state.
 
     The change of a cell is the sum of a term from the features of its row and a term from the
-    features of its column. All rows share one set of weights, and all columns share another; each
-    action or chance code has separate weights.
+    features of its column. All rows share the weights that compute their features, and so do all
+    columns. These weights are separate for each action or chance code.
     """
 
     side: int  # side length of the board, in cells

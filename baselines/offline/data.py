@@ -1,4 +1,4 @@
-"""Settings of offline learners; demonstrations as arrays, inputs of the compiled program."""
+"""Settings of offline learners; demonstrations as arrays for the compiled training program."""
 
 import dataclasses
 import functools

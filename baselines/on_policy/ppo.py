@@ -7,8 +7,8 @@ their global norm, a learning rate annealed to zero, and advantages normalised p
 
 Deliberate differences from Huang et al.: a truncated episode is bootstrapped from its final
 observation; the value loss is clipped only if `value_clip` is not 0; observations are stored as the
-environment returns them, without normalisation. Continuous actions are sampled from a Gaussian and
-squashed by tanh instead of clipped, see jaxenvs/core/distributions.py.
+environment returns them, and the network converts them to floats. Continuous actions are sampled
+from a Gaussian and squashed by tanh instead of clipped, see jaxenvs/core/distributions.py.
 
 Advantages are divided by their standard deviation, but at least by `advantage_floor`. This floor
 matters in rollouts without reward, whose advantages are nothing but errors of the value function.
