@@ -3,7 +3,7 @@
 The consistency loss compares predicted latent states with encodings of the true observations. The
 encodings are standardised over the batch; otherwise, equal encodings of all observations would
 minimise the loss. The reconstruction loss trains predicted latent states to predict a board's
-cells. The code calls an unroll step k of a window a "moment"; moment 0 is the window's first
+cells. In the code, a "moment" is an unroll step of a window; moment 0 is the window's first
 observation.
 """
 
