@@ -3,8 +3,8 @@
 The network is the encoder of encoders.py followed by an MLP with LayerNorm before each ReLU. PQN
 diverges without LayerNorm (Gallici et al., 2024); DQN does not need LayerNorm, but uses it by
 default. Recurrent PQN can instead use the network of spatial.py, which applies LayerNorm before
-each of its residual layers. With `dueling` heads (Wang et al., 2016), the action values are the sum of a state value
-and zero-mean advantages.
+each of its residual layers. With `dueling` heads (Wang et al., 2016), the action values are the sum
+of a state value and zero-mean advantages.
 
 A trained policy takes the best legal action, or with probability `EVALUATION_EPSILON` a random
 legal action. Without random actions, a deterministic feed-forward policy could repeat a cycle of
