@@ -15,7 +15,7 @@ import warnings
 from typing import Any
 
 PACKAGE = "jaxenvs.baselines"
-MOVED = {  # MOVED[old package][new package]: names of the modules that moved
+MOVED = {  # MOVED[old package][new package]: modules that moved; "" is `PACKAGE` itself
     "": {
         "core": "devices metrics minibatches moments planning policy priorities replay_buffer "
         "returns reward_scaling schedules settings statistics target_scaling value_scales",
@@ -36,7 +36,7 @@ MOVED = {  # MOVED[old package][new package]: names of the modules that moved
         "evaluation": "curve",
     },
 }
-RENAMED = {  # old module -> modules that have its attributes (run.loop: only a member was renamed)
+RENAMED = {  # old module -> modules with its attributes (run.loop: only its `layout` was renamed)
     "acting": ("core.rollouts",),
     "algorithms": ("registry", "core.learner"),
     "davi": ("puzzles.davi", "storage.heuristics"),
@@ -147,7 +147,7 @@ def member(package: str, name: str) -> Any:
     old = package.removeprefix(f"{PACKAGE}.")
     new = MEMBERS[old].get(name, name)
     (home,) = modules_of(old)
-    # The new module is missing only if its import by the package's `__init__` failed.
+    # `module` is None only if the package's `__init__` could not import it; then nothing is found.
     module = sys.modules.get(f"{PACKAGE}.{home}")
     if not name.startswith("_") and hasattr(module, new):
         _warn(f"{package}.{name}", (f"{home}.{new}",), 4)

@@ -14,7 +14,7 @@ auxiliary losses:
 - `lookahead`: TD targets bootstrap from the target network's value after a one-step lookahead in
   the model.
 - `reanalysed`: for this fraction of the windows, new searches with the target network replace the
-  stored policies.
+  stored search policies, which are the policy targets.
 - `consistency`: predicted latent states should agree with encodings of the true observations (Ye et
   al., 2021).
 - `reconstruction`: the latent states of a board should predict the board's cells (Anand et al.,
@@ -107,7 +107,8 @@ class Settings(Replay):
     consistency: NonNegative = 1.0  # coefficient of the consistency loss of latent states
     # coefficient of the reconstruction loss of a board's cells; 0: off
     reconstruction: NonNegative = 0.0
-    value_consistency: Share = 0.0  # weight of the network's own value in value targets; 0: off
+    # weight, in value targets, of the network's own value of the true observation; 0: off
+    value_consistency: Share = 0.0
     # Fraction of each sampled batch whose policy targets are computed by a new search with the
     # target network. The other windows use the policies that were stored while acting.
     reanalysed: Share = 0.25
@@ -143,7 +144,7 @@ support = two_hot.reach
 
 
 def network(env: Any, **given: Any) -> MuZeroNetwork:
-    """Return the network: a `BoardNetwork` for square boards if `lines` is set."""
+    """Return a `MuZeroNetwork`, or a `BoardNetwork` for square boards if `lines` is set."""
     is_alone = given.get("lines") and is_board(env.features[0])
     return (BoardNetwork if is_alone else MuZeroNetwork).of(env, **given)
 
@@ -161,7 +162,7 @@ def init(learner: Learner[Settings, MuZeroNetwork], key: Array) -> Runner:
 def update(
     learner: Learner[Settings, MuZeroNetwork], runner: Runner
 ) -> tuple[Runner, dict[str, Array]]:
-    """Collect steps and learn from the replay buffer; also return the metrics of this update."""
+    """Collect steps and learn from the replay buffer; return the new training state and metrics."""
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
     runner, ends = collect(learner, runner, key_act)
     runner = runner._replace(updates=runner.updates + 1)
@@ -331,8 +332,8 @@ def lookahead_value(
     """Return the state values of a batch of observations, after a one-step lookahead in the model.
 
     The lookahead predicts the Q value of each action. A state value is the mean of these Q values,
-    weighted by Gumbel MuZero's improved policy softmax(logits + sigma(Q)). The function sigma
-    multiplies Q by a factor, here the factor before the first simulation of a search. With the
+    weighted by Gumbel MuZero's improved policy softmax(logits + sigma(Q)). Here, sigma(Q) is
+    `MAXVISIT_INIT` * `value_scale` * Q, as in a search before its first simulation. With the
     setting `rescale`, sigma first rescales the Q values to [0, 1].
     """
     network, settings = learner.network, learner.settings
@@ -374,9 +375,10 @@ def decide(
     params: Any,
     greedy: bool,
 ) -> Int32[Array, " batch"]:
-    """Return the trained policy's action for each observation; see `planning.Search.plan`.
+    """Return the trained policy's actions, which a search finds for each observation.
 
-    `state` and `params` are not used.
+    With `greedy`, the search adds no noise. `state` and `params` are not used, because the search
+    runs in the learned model.
     """
     noise = 0.0 if greedy else 1.0
     return plan(learner, weights, key, obs, mask, gumbel_scale=noise, dirichlet=0.0).action
@@ -406,7 +408,8 @@ def check_board(learner: Learner[Settings, MuZeroNetwork]) -> None:
 def check(learner: Learner[Settings, MuZeroNetwork], seeds: int, episodes: int) -> None:
     """Raise `ValueError` if the replay buffer does not fit into the device's memory.
 
-    Also raise it if `reconstruction` is set and the observation is not a square board.
+    Also raise it if a batch does not divide evenly among the devices, or if `reconstruction` is set
+    and the observation is not a square board.
     """
     replay_checks.check(learner, seeds, episodes)
     check_board(learner)

@@ -3,7 +3,7 @@
 The consistency loss compares predicted latent states with encodings of the true observations. The
 encodings are standardised over the batch; otherwise, equal encodings of all observations would
 minimise the loss. The reconstruction loss trains predicted latent states to predict a board's
-cells. The code calls an unroll step k of a window a "moment"; moment 0 is the window's first
+cells. In the code, a "moment" is an unroll step of a window; moment 0 is the window's first
 observation.
 """
 
@@ -34,7 +34,7 @@ CHANCE_LOSSES = ("after_loss", "chance_loss", "code_loss")
 class Window(NamedTuple):
     """Batch of windows, each with the contents of successive slots of the replay buffer.
 
-    The code calls the first `unroll_steps` + 1 slots of a window moments: moment 0 is the slot from
+    A "moment" is one of the first `unroll_steps` + 1 slots of a window: moment 0 is the slot from
     which the model is unrolled, and moment k belongs to unroll step k. The last `n_step` slots are
     used only for TD targets.
     """

@@ -156,7 +156,11 @@ class MuZeroNetwork(Network):
     def encode_chance(
         self, after: Float32[Array, " latent"], next_latent: Float32[Array, " latent"]
     ) -> Float32[Array, " codes"]:
-        """Return the probability of each chance code, given the afterstate and the next state."""
+        """Return the probability of each chance code, given an afterstate and the state after it.
+
+        Both are latent states. Only training uses this encoder, because a search does not know the
+        true next state.
+        """
         features = jnp.concatenate([after, next_latent]).astype(self.dtype)
         return jax.nn.softmax(self.code(self.activate(standard(self.compare(features)))))
 
@@ -299,8 +303,8 @@ class LineMoves(nn.Module):
     """Layers that compute how an action or a chance code changes a board's latent state.
 
     The change of a cell is the sum of a term from the features of its row and a term from the
-    features of its column. The weights of these features differ between actions, and between rows
-    and columns.
+    features of its column. All rows share the weights that compute their features, and so do all
+    columns. These weights are separate for each action or chance code.
     """
 
     side: int  # side length of the board, in cells

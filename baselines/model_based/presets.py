@@ -47,8 +47,8 @@ DYNA = (
         "dyna",
         *RECURRENT,
         (CRAFT_CLASSIC_IDS, OPEN_WORLD_BY_DYNA),
-        # The atoms must cover the model's predicted rewards, which reach 4,500. The spacing must
-        # resolve the smallest reward, which is 1.2 after the transform h of two_hot.py.
+        # With this spacing, the atoms cover rewards of up to 4,400, and the model can distinguish
+        # the smallest reward from 0: it is 1.2 after the transform h of two_hot.py.
         (r"Puzzle-2048-v\d+", {"atoms": 70, "spacing": 1.0}),
     ),
     *rows("dyna", (r"Craft-.*Ids-v\d+", OPEN_WORLD_GPU_BY_DYNA), name="gpu"),
@@ -127,15 +127,15 @@ SMALL_PUZZLE = {
     "embed": 0,
 }
 
-# Settings for 2048. The atoms cover values of hundreds. Their spacing resolves the smallest reward,
-# which is 1.2 after the transform h of two_hot.py. Values are not rescaled: rescaling amplifies the
-# noise in the values of early training, and one of three policies trained with rescaling never
-# recovered from this noise. All policy targets are reanalysed, because stored targets are out of
-# date for most of a run. The model has no chance outcomes (`codes` is 0); in runs with one seed, it
-# planned better than a model with chance outcomes. The latent state has 16 numbers per cell and is
-# trained to reconstruct the cells. This model predicted moves better than a model with one latent
-# vector of 128 numbers for the whole board, and better than a model trained with the consistency
-# loss alone.
+# Settings for 2048. The atoms cover values of up to 4,400. With their spacing, the network can
+# distinguish the smallest reward from 0: it is 1.2 after the transform h of two_hot.py. Values are
+# not rescaled: rescaling amplifies the noise in the values of early training, and one of three
+# policies trained with rescaling never recovered from this noise. All policy targets are
+# reanalysed, because stored targets are out of date for most of a run. The model has no chance
+# outcomes (`codes` is 0); in runs with one seed, it planned better than a model with chance
+# outcomes. The latent state has 16 numbers per cell and is trained to reconstruct the cells. This
+# model predicted moves better than a model with one latent vector of 128 numbers for the whole
+# board, and better than a model trained with the consistency loss alone.
 TILES = {
     "total_steps": 100_000,
     "gamma": 0.99,

@@ -146,9 +146,9 @@ def embedded(
     On accelerators, the two weight matrices are multiplied first. This takes more arithmetic, but
     neither the embeddings nor their gradients are stored.
 
-    If cells are categories, accelerators also add the bias to the product matrix, in the rows for
-    the categories of the first channel of the first cell. An observation selects exactly one of
-    these rows, so the result contains the bias once.
+    If cells are categories, accelerators also add the layer's bias to this product of matrices, in
+    the rows for the categories of the first channel of the first cell. An observation selects
+    exactly one of these rows, so the result contains the bias once.
     """
     cells = expand(space, obs, dtype)
     present = np.zeros((cells.shape[0] * cells.shape[1], cells.shape[2], 1), np.float32)

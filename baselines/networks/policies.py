@@ -41,7 +41,7 @@ class Network(nn.Module):
     conv: Sequence[int] = ()  # kernel size and features of each convolution, see `Encoder`
     # Number of features of each row and of each column of a square board, see `Encoder`; 0: none.
     lines: int = 0
-    # Number of features of each cell's 3 x 3 neighbourhood, for spatial networks only; 0: none.
+    # Number of features of each cell's 3 x 3 neighbourhood, in networks of spatial.py; 0: none.
     neighbours: int = 0
 
     @property
@@ -58,8 +58,8 @@ class Network(nn.Module):
     def of(cls, env: Any, hidden: Sequence[int], embed: int, **more: Any) -> Any:
         """Return the network for an `Env`, or for a Gymnasium environment (ray/gym_envs.py).
 
-        Raises `ValueError` for an unsupported action space. Also raises it if `conv` or `lines` is
-        set, and observations contain no map or no square board that these layers could encode.
+        Raises `ValueError` for an unsupported action space, for `conv` if observations contain no
+        map or picture, and for `lines` if they contain no square board.
         """
         try:
             policy = distributions.of(env.action_space)

@@ -28,8 +28,8 @@ def dense(width: int, scale: float, dtype: Any = jnp.float32, **more: Any) -> nn
 def dot_general(inputs: Array, weights: Array, dimensions: Any, *given: Any, **more: Any) -> Array:
     """Multiply inputs and weights; replaces `jax.lax.dot_general` in a `flax.linen.Dense`.
 
-    The gradient is fast only if the layer is applied to one item, with or without `vmap` over
-    items.
+    The gradient is fast if the layer is applied to one item under a `vmap` over the batch. Inputs
+    with an explicit batch axis are multiplied by `jax.lax.dot_general` instead.
     """
     if inputs.ndim > 1:
         return jax.lax.dot_general(inputs, weights, dimensions, *given, **more)

@@ -2,9 +2,9 @@
 
 The network is the encoder of encoders.py followed by an MLP with LayerNorm before each ReLU. PQN
 diverges without LayerNorm (Gallici et al., 2024); DQN does not need LayerNorm, but uses it by
-default. Recurrent PQN can instead use the network of spatial.py, which applies LayerNorm in other
-positions. With `dueling` heads (Wang et al., 2016), the action values are the sum of a state value
-and zero-mean advantages.
+default. Recurrent PQN can instead use the network of spatial.py, which applies LayerNorm before
+each of its residual layers. With `dueling` heads (Wang et al., 2016), the action values are the sum
+of a state value and zero-mean advantages.
 
 A trained policy takes the best legal action, or with probability `EVALUATION_EPSILON` a random
 legal action. Without random actions, a deterministic feed-forward policy could repeat a cycle of
@@ -213,7 +213,8 @@ def apply_batch(
     """Apply the network to a batch of observations.
 
     A noisy network draws separate noise for each observation; without a key it uses no noise.
-    `given` are further inputs of the network, arrays with one entry per observation.
+    `given` are further inputs of the network, arrays with one entry per observation. Most networks
+    have none; IQN's network gets the fractions tau.
     """
     apply = functools.partial(learner.network.apply, weights)
     if key is None or not learner.network.noisy:

@@ -66,7 +66,7 @@ class Sight(Recurrent):
 
     @property
     def parts(self) -> dict[str, spaces.Space]:
-        """Space of each entry of a Dict observation, by key; a single map has the key ""."""
+        """Space of each entry of a Dict observation, by key; any other observation has key ""."""
         space = self.observation_space
         return dict(space.spaces) if isinstance(space, spaces.Dict) else {"": space}
 

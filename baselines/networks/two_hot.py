@@ -6,8 +6,8 @@ a probability above 0 (Schrittwieser et al., 2020). Their probabilities are chos
 mean of the distribution equals the squeezed number.
 
 A network can hardly distinguish numbers that differ by much less than the spacing of the atoms,
-because their encodings are similar. For example, with a spacing of 1, a reward of 0.6 has only
-slightly more probability on the atom 1 than a reward of 0.
+because their encodings are similar. For example, with a spacing of 1, a reward of 0 has probability
+1 on the atom 0. A reward of 0.6 still has probability 0.73 there, and only 0.27 on the atom 1.
 """
 
 import math

@@ -114,7 +114,7 @@ class Noise(NamedTuple):
 def begin(
     learner: Learner[Any, Actor], key: Array, values: int = 1, temperature: PyTree[Array] = ()
 ) -> Runner:
-    """Return the initial training state: an empty replay buffer, new actor, critics and targets.
+    """Return the initial training state: an empty replay buffer and newly initialised networks.
 
     Each critic has `values` outputs, and its target network has the same weights. `temperature` is
     the initial value of log alpha, or () for learners without a temperature.

@@ -25,14 +25,15 @@ from ..networks.products import dense
 # The dropout key is `fold_in(key, DROPOUT)`. The constant is large because `split(key)` derives
 # keys from small counters, and the dropout key must differ from these keys.
 DROPOUT = 2**20
-# Raw standard deviation of a deterministic actor, mapped to the smallest allowed deviation.
+# Raw standard deviation that a deterministic actor outputs. The policy's Gaussian maps this number
+# to its smallest standard deviation.
 NO_NOISE = -20.0
 
 
 class Actor(Network):
     """Policy network for one observation; `jax.vmap` it for a batch."""
 
-    # whether the network outputs standard deviations; False: they are `NO_NOISE`, as in TD3
+    # whether the network learns raw standard deviations; False: they are `NO_NOISE`, as in TD3
     has_chance: bool = True
     renormalised: bool = False  # whether layers have batch renormalisation, see batch_renorm.py
 

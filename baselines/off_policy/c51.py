@@ -70,7 +70,7 @@ class Categorical(QNetwork):
 
     @property
     def support(self) -> np.ndarray:
-        """Returns that the atoms stand for (z_i in the paper), in ascending order."""
+        """The return that each atom stands for (z_i in the paper), in ascending order."""
         return np.linspace(self.v_min, self.v_max, self.atoms, dtype=np.float32)
 
     def mean(self, answer: Array) -> Float32[Array, "*batch actions"]:

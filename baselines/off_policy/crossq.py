@@ -6,8 +6,8 @@ critics' own outputs for the next observations. Everything else is as in SAC (sa
 `jaxenvs train ID --algo crossq`.
 
 Actor and critics keep running statistics of their layers' inputs. The actor uses its running
-statistics when it acts, in training and evaluation. The critics use theirs in the actor's loss. By
-default, the actor and the temperature are updated in every third gradient step.
+statistics when it acts, in training and evaluation. The critics use their running statistics in the
+actor's loss. By default, the actor and the temperature are updated in every third gradient step.
 """
 
 import dataclasses

@@ -13,7 +13,7 @@ layers to their initial weights (Nikishin et al., 2022) and moves the other laye
 initial weights (D'Oro et al., 2023), which allows a high replay ratio.
 
 Deliberate differences from the papers: several environments fill the replay buffer; a truncated
-episode is bootstrapped from its final observation; layers are normalised by default; n-step targets
+episode is bootstrapped from its final observation; layers have LayerNorm by default; n-step targets
 have no off-policy correction, and add the Munchausen reward of their first action only; resets use
 the run's initial weights, not newly drawn ones. If an environment has illegal actions, the greedy
 action is the best legal action, in acting and in targets.
@@ -101,7 +101,8 @@ def next_values(
     """Return the target network's output for the greedy action at the next observations.
 
     With Munchausen, the result is instead the expectation of (output - tau log pi) over actions
-    drawn from the soft policy pi. `given` are further inputs of the network.
+    drawn from the soft policy pi. `given` are further inputs of the network: none in DQN, the
+    fractions tau in IQN.
     """
     key_value, key_best = split_key(key)
     answer = q_network.apply_batch(learner, target, batch.next_obs, key_value, *given)

@@ -29,7 +29,8 @@ from ..networks.q_network import QLearner, QNetwork
 from . import dqn, q_learning, qr_dqn
 from .q_learning import Objective
 
-# Number of evenly spaced fractions; an action's value is the mean of the quantiles at them.
+# Number of evenly spaced fractions tau. The value of an action is the mean of its quantiles at
+# these fractions.
 FRACTIONS = 32
 
 

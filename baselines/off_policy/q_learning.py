@@ -185,8 +185,8 @@ def learn_when_ready(
     """Take `gradient_steps` gradient steps, or none while the replay buffer warms up.
 
     `gradient_step(beta, learned, draws)` gets the exponent beta of the importance weights, the
-    runner's `Learned` fields and the result of `draw(key)`. `names` are the names of the metrics
-    that `gradient_step` returns.
+    runner's `Learned` fields and the result of `draw(key)`, which by default is the key. `names`
+    are the names of the metrics that `gradient_step` returns.
     """
     settings = learner.settings
     # `updates` is equal for all seeds. `pmax` over seeds turns it into a scalar under `vmap`, so
@@ -284,7 +284,8 @@ def reset(learner: QLearner, runner: Runner, updates: Int32[Array, ""]) -> Runne
 
     The other layers move towards their initial weights (shrink and perturb): their weights become
     `reset_keep` * weights + (1 - `reset_keep`) * initial weights. The optimiser state is set to 0,
-    except for its step counts. `updates` is the number of updates made so far.
+    except for its step counts. `updates` is the number of updates made so far; there are no resets
+    after the fraction `LAST_RESET` of the run.
     """
     settings = learner.settings
     if not settings.reset_every:

@@ -70,7 +70,7 @@ def td_target(
 ) -> Float32[Array, "batch targets"]:
     """Return the target quantiles of the sampled actions.
 
-    `given` are further inputs of the network, such as IQN's fractions tau.
+    `given` are further inputs of the network: none in QR-DQN, the fractions tau in IQN.
     """
     value = dqn.next_values(learner, weights, target, batch, key, *given)
     reward = dqn.augmented_reward(learner, target, batch, key)

@@ -98,7 +98,7 @@ class Settings(Memory, QLearning):
 
     @property
     def least_slots(self) -> int:
-        """Smallest number of slots per environment that is sure to contain a complete sequence."""
+        """Smallest multiple of `period` slots that is sure to contain a complete sequence."""
         return -(-(self.reach + self.period) // self.period) * self.period
 
 
@@ -200,10 +200,10 @@ def action_values(
 def store_memory(
     memories: PyTree[Array], memory: PyTree[Array], count: Int32[Array, " envs"], period: int
 ) -> PyTree[Array]:
-    """Store `memory` for replay in environments where a sequence begins in slot `count`.
+    """Write `memory` into `memories` for those environments where a sequence begins in this slot.
 
-    Both arguments have one entry per environment: `count` is the number of a slot since the start
-    of the run, and `memory` is the recurrent state before this slot.
+    `count` and `memory` have one entry per environment. `count` is the number of the slot, counted
+    from the start of the run, and `memory` is the recurrent state before the slot.
     """
     every = jnp.arange(len(count), dtype=jnp.int32)
 

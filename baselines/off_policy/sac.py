@@ -54,7 +54,7 @@ class Draws(NamedTuple):
 
     key: Array  # random key for dropout in the critics' loss
     next: Noise  # random numbers for the TD target's actions, at the next observations
-    now: Noise  # random numbers for the actions in the actor's loss, at the observations
+    now: Noise  # random numbers for the actions in the actor's loss, at the batch's observations
 
 
 class Objective(NamedTuple):
@@ -106,7 +106,10 @@ def update_actor(
     batch: Batch,
     noise: Noise,
 ) -> tuple[Learned, dict[str, Array]]:
-    """Update actor and temperature in every `actor_every`-th gradient step of the critics."""
+    """Update actor and temperature in every `actor_every`-th gradient step of the critics.
+
+    `loss` is the actor's loss function, see `Objective.actor_loss`.
+    """
     step = functools.partial(actor_critic.descend, learner)
 
     def both(learned: Learned) -> tuple[Learned, dict[str, Array]]:

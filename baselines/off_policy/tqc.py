@@ -1,7 +1,7 @@
 """TQC (Kuznetsov et al., 2020): SAC with quantile critics whose highest quantiles are dropped.
 
-The TD target pools the quantiles of all critics and drops the highest of them, `dropped` times the
-number of critics. This limits overestimation, and can be tuned more finely than SAC's minimum over
+The TD target pools the quantiles of all critics and drops the highest of them: `dropped` quantiles
+per critic. Dropping limits overestimation, and can be tuned more finely than SAC's minimum over
 critics. The actor maximises the mean of all quantiles. Everything else is as in SAC (sac.py). Run
 it with `jaxenvs train ID --algo tqc`.
 """
@@ -66,8 +66,8 @@ def td_target(
 ) -> Target:
     """Return the TD targets of a batch: one for each quantile z of each critic.
 
-    A target is r + gamma (z - alpha log pi(a'|s')). The highest targets get weight 0, see
-    `truncate`.
+    A target is r + gamma (z - alpha log pi(a'|s')), where the actor samples a' at the next
+    observation s'. The highest targets get weight 0, see `truncate`.
     """
     settings = learner.settings
     action, log_prob = actor_critic.sample_actions(

@@ -5,8 +5,8 @@ episodes has not improved for `patience` updates, and the run keeps the weights 
 held-out loss. Run it with `jaxenvs train ID --algo bc --demos NAME`; `jaxenvs demos` records
 demonstrations.
 
-With `memory`, the network is the GRU of recurrent PPO (ppo_rnn.py), and a minibatch consists of
-whole episodes, each of which is unrolled from its start. With `memory=0`, the network is the
+If `memory` is not 0, the network is the GRU of recurrent PPO (ppo_rnn.py), and a minibatch consists
+of whole episodes, each of which is unrolled from its start. With `memory=0`, the network is the
 feed-forward network of PPO, and a minibatch consists of single steps. No value is learned, so the
 policy's value is NaN. Masks of illegal actions are applied in evaluation only, because datasets
 have none.
@@ -44,7 +44,7 @@ class Settings(data.Offline):
     memory: NonNegativeInt = 128  # size of the GRU's state; 0: a feed-forward network
     # Fraction of the episodes that is held out; 0: train for all `total_steps`.
     held_out: Share = 0.1
-    # updates without a lower loss on held-out episodes after which training ends; 0: never
+    # training ends after this many updates without a new lowest held-out loss; 0: only at the end
     patience: NonNegativeInt = 10
 
     def check(self) -> None:
@@ -151,8 +151,9 @@ def logged(settings: Settings) -> tuple[str, ...]:
 
 
 def is_going(settings: Settings, runner: Runner) -> Array:
-    """Return whether training continues: the held-out loss fell in the last `patience` updates.
+    """Return whether training continues.
 
+    Training ends once the last `patience` updates brought no new lowest held-out loss.
     Without held-out episodes, or with `patience=0`, training always continues.
     """
     if not (settings.patience and settings.held_out):

@@ -135,7 +135,10 @@ def probability(settings: Settings, updates: Int32[Array, ""]) -> Array:
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
-    """Choose the policy's or, at random, the oracle's action in each state; label all states."""
+    """Choose the policy's action in each state, or with some probability the oracle's.
+
+    Also return the oracle's label of each state. `probability` computes the probability.
+    """
     key_draw, key_mix = jax.random.split(key)
     memory, logits, _ = rollouts.think(learner, runner, mask)
     action = learner.policy.action(learner.policy.draw(key_draw, logits))

@@ -1,4 +1,4 @@
-"""Demonstrations as arguments of the compiled training program; settings of offline learners."""
+"""Settings of offline learners; demonstrations as arrays for the compiled training program."""
 
 import dataclasses
 import functools
@@ -31,7 +31,7 @@ class Offline(Checked):
     """Settings shared by the learners that train on a dataset alone."""
 
     demos: str = ""  # dataset to learn from: its name, or the path of its folder
-    # demonstrated steps in all gradient steps together; rounded up to whole chunks of updates
+    # demonstrated steps sampled by all gradient steps together; rounded up to chunks of updates
     total_steps: Count = 1_000_000
     gradient_steps: Count = 50  # gradient steps per update
     batch_size: Count = 256  # demonstrated steps per gradient step, on all devices together
@@ -44,7 +44,7 @@ class Offline(Checked):
     embed: NonNegativeInt = 8  # embedding size of each cell of a map; 0: cells are one-hot vectors
     # kernel size (= stride) and features of each convolution over maps and pictures, such as 7 32
     conv: tuple[int, ...] = ()
-    # number of features of each row and column of a square board, which share weights; 0: off
+    # features that one layer computes from each row and each column of a square board; 0: off
     lines: NonNegativeInt = 0
     activation: Activation = "tanh"  # activation function of the network's hidden layers
     bfloat16: bool = False  # whether activations are bfloat16 (meant for accelerators)

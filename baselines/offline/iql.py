@@ -198,5 +198,5 @@ def expectile_loss(error: Float32[Array, " batch"], expectile: Any) -> Float32[A
 
 
 def shown(settings: Settings, record: dict[str, Any]) -> str:
-    """Return the text of the progress line: the mean losses over the seeds."""
+    """Return the text of the progress line: the losses, averaged over the seeds."""
     return data.numbers(record, LOSSES)

@@ -1,7 +1,8 @@
 """Shared code of the learners with a curriculum over levels (plr.py, sfl.py).
 
-In each update, the curriculum chooses a level for every environment, and a rollout begins there
-with a new episode. An environment whose episode ends begins again in the same level, as in jaxued.
+In each update, the curriculum chooses a level for every environment, and the rollout begins with a
+new episode in this level. After the end of an episode, the environment begins the next one in the
+same level, as in jaxued.
 The policy learns by PPO (ppo.py) if the setting `memory` is 0, else by recurrent PPO (ppo_rnn.py).
 """
 
@@ -189,9 +190,9 @@ def count_wins(
 def tried(
     learner: Learner[Any], runner: Runner, key: Array, levels: PyTree[Array], steps: int
 ) -> level_scores.Episodes:
-    """Play each level for `steps` steps; return the results of its finished episodes.
+    """Play each level for `steps` steps; return the results of each level's finished episodes.
 
-    If no episode of a level ends, the level's return is the return so far of the unfinished
+    If no episode on a level ends, its mean and best return are the return so far of the unfinished
     episode. `steps` may be large, because no rollout is stored.
     """
     key_begin, key_act = jax.random.split(key)
@@ -233,7 +234,7 @@ def begin(learner: Learner[Any], key: Array, slots: int) -> tuple[Runner, LevelB
 
 
 def optima(learner: Learner[Any], levels: PyTree[Array]) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Return the length and the return of the shortest solution of each level.
+    """Return, for each level, the length of the shortest solution and the largest possible return.
 
     Return ((), ()) if the environment cannot compute them inside the compiled program.
     """
@@ -290,7 +291,10 @@ def learn(
 def finished(
     runner: Runner, play: Play, found: dict[str, Array]
 ) -> tuple[Runner, dict[str, Array]]:
-    """Return the runner with `params` and `wins` cleared, and all metrics of the update."""
+    """Return the runner without `params` and `wins`, and all metrics of the update.
+
+    These two fields are set only inside an update. `found` has the metrics known so far.
+    """
     runner = runner._replace(params=None, wins=())
     return runner, {**rollouts.episode_sums(play.rollout), **found}
 
@@ -310,9 +314,9 @@ def buffer_metrics(learner: Learner[Any], buffer: LevelBuffer) -> dict[str, Arra
     """Return metrics of the levels in a buffer.
 
     `score_success` is Pearson's correlation of the levels' scores with their success rates, and
-    `score_regret` with their regrets. The regret of a level is the return of the shortest plan,
-    computed with full information, minus the policy's mean return. A level counts as unsolvable if
-    no plan succeeds within the time limit.
+    `score_regret` with their regrets. The regret of a level is the largest return of any plan (with
+    full information) minus the policy's mean return. A level counts as unsolvable if no plan
+    succeeds within the time limit.
     """
     filled, played = buffer.filled, buffer.played
     found = {"buffer_filled": filled.mean(dtype=jnp.float32)}

@@ -21,7 +21,7 @@ def check_hidden(env: Any) -> None:
 
 
 def shows_task(env: Any) -> bool:
-    """Return whether an environment's observation depends on its goal or rules.
+    """Return whether an environment's observation depends on the ruleset: the goal and the rules.
 
     JAX traces `observe`, without running it, under a `vmap` over rulesets with `out_axes=None`. The
     trace fails if the output depends on the ruleset.

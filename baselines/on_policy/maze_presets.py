@@ -7,8 +7,9 @@ from ..core.preset import MAZES, rows
 # that advantages are divided by, so these errors stay small.
 RARE_REWARD = {"advantage_floor": 0.05, "entropy": 0.004}
 
-# Settings of the standard experiment on mazes, as in minimax (Jiang et al., 2023, commit
-# d053054), for 30,000 updates, but with a GRU instead of an LSTM and without a 3 x 3 convolution.
+# Settings of the standard experiment on mazes, for 30,000 updates. They are the settings of the
+# library minimax (Jiang et al., 2023, commit d053054), but with a GRU instead of an LSTM and no
+# 3 x 3 convolution.
 # SFL has the settings of Rutherford et al. (2024, commit 8b14e2e), with the same number of steps.
 STANDARD = {
     "total_steps": 245_760_000,

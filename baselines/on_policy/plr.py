@@ -73,7 +73,7 @@ class Plan(NamedTuple):
     buffer: LevelBuffer
     updates: Int32[Array, "*seeds"]  # number of updates made so far
     kind: Int32[Array, "*seeds"]  # NEW, REPLAY or EDIT, for the latest update
-    rows: Int32[Array, "*seeds envs"]  # buffer slots of the latest replay, on all devices
+    rows: Int32[Array, "*seeds envs"]  # buffer slot that each environment replayed last
 
 
 PLRLearner = Learner[Settings]
@@ -83,8 +83,9 @@ network, training_env, wrapped = curricula.network, curricula.training_env, curr
 def check(learner: PLRLearner, seeds: int, episodes: int) -> None:
     """Raise `ValueError` if PLR cannot train with these settings in this environment.
 
-    Some values of the settings `score` and `edits` need an environment that supports them. A robust
-    run must be long enough for a replay, because it learns only from replays.
+    The score `learnability` needs an environment that defines success, the score `regret` one that
+    computes optimal returns, and `edits` one whose levels can be edited. A robust run must be long
+    enough for a replay, because it learns only from replays.
     """
     settings, env = learner.settings, learner.env.env
     curricula.check_env(learner, settings.rollout_steps, "rollout_steps")
@@ -109,7 +110,7 @@ def first_replay(learner: PLRLearner) -> int:
     """Return the number of updates with new levels before the first replay.
 
     These updates play at least `fill` * `buffer` new levels. A level that is drawn twice counts
-    twice, because with repeated levels the buffer might never fill.
+    twice: an environment may have fewer than `fill` * `buffer` different levels.
     """
     settings, envs = learner.settings, learner.env.num_envs * learner.devices.count
     return max(1, math.ceil(settings.fill * settings.buffer / envs))

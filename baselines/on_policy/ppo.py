@@ -5,10 +5,10 @@ with `jaxenvs train ID`. The learner keeps the implementation details of Huang e
 vectorised environments: orthogonal initial weights, Adam with epsilon 1e-5, gradients clipped by
 their global norm, a learning rate annealed to zero, and advantages normalised per minibatch.
 
-Deliberate differences: a truncated episode is bootstrapped from its final observation; the value
-loss is clipped only if `value_clip` is not 0; observations are stored as the environment returns
-them. Continuous actions are sampled from a Gaussian and squashed by tanh instead of clipped, see
-jaxenvs/core/distributions.py.
+Deliberate differences from Huang et al.: a truncated episode is bootstrapped from its final
+observation; the value loss is clipped only if `value_clip` is not 0; observations are stored as the
+environment returns them, and the network converts them to floats. Continuous actions are sampled
+from a Gaussian and squashed by tanh instead of clipped, see jaxenvs/core/distributions.py.
 
 Advantages are divided by their standard deviation, but at least by `advantage_floor`. This floor
 matters in rollouts without reward, whose advantages are nothing but errors of the value function.
@@ -81,7 +81,10 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
 
 
 def choose(learner: Learner, runner: Any, key: Array, mask: Mask) -> Chosen:
-    """Sample actions from the policy; `Chosen` describes the result."""
+    """Sample actions from the policy.
+
+    Return the next recurrent states, the actions, and the fields of `Rollout` known so far.
+    """
     memory, outputs, value = rollouts.think(learner, runner, mask)
     drawn = learner.policy.draw(key, outputs)
     log_prob = learner.policy.log_prob(outputs, drawn)

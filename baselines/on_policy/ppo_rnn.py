@@ -64,7 +64,7 @@ def check_one_map(settings: Any) -> None:
 
 
 def network(env: Env, **given: Any) -> Recurrent:
-    """Return the network for an environment: `Spatial` if `neighbours` is not 0."""
+    """Return the network for an environment: `Recurrent`, or `Spatial` if `neighbours` is set."""
     return (Spatial if given.get("neighbours") else Recurrent).of(env, **given)
 
 
@@ -88,9 +88,9 @@ def update(
 ) -> tuple[Runner, dict[str, Array]]:
     """Collect a rollout and learn from it; return the new training state and metrics.
 
-    Learners that build on recurrent PPO pass other functions `choose` (for actions) and `loss`.
-    Metrics of episodes are computed from the rollout `counted(rollout)`, in which a learner can
-    leave out episodes.
+    By default, PPO's functions `choose` and `loss` are used; learners that build on recurrent PPO
+    pass other functions. The metrics cover all episodes of the rollout, unless a learner passes a
+    function `counted`, which returns the rollout without the episodes to leave out.
     """
     memory = runner.memory
     runner, key_act, key_learn = rollouts.next_update(learner, runner)
@@ -110,7 +110,7 @@ def learn(
     """Learn from a rollout; return the new training state and mean losses.
 
     `runner` is the training state after the rollout, and `memory` is the recurrent state before the
-    rollout's first step.
+    rollout's first step. `loss` is by default PPO's loss on sequences.
     """
     rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
     runner, batch = ppo.scaled_targets(learner, runner, rollout)
