@@ -28,11 +28,11 @@ from ..networks.encoders import Encoder
 
 @dataclasses.dataclass(frozen=True)
 class Solving(Checked):
-    """Settings shared by the learners of a cost-to-go."""
+    """Settings shared by the learners of a cost-to-go heuristic."""
 
     walks: Count = 64  # number of random walks per gradient step of the heuristic
-    # Number of moves of a random walk from the goal. Each of the `scramble` + 1 states of the
-    # puzzle on this walk is a training example.
+    # Number of steps of a random walk that collects training states. Each of the `scramble` + 1
+    # states of the walk is a training example.
     scramble: Count = 20
     gradient_steps: Count = 50  # gradient steps per update
     learning_rate: NonNegative = 1e-3  # initial learning rate

@@ -170,7 +170,9 @@ def looks(
 ) -> list[Evaluations | Videos]:
     """Return the evaluations and videos that the options ask for.
 
-    `done` is the number of updates that a resumed run has made, and `runners` its training state.
+    `done` is the number of updates that the run has made (0: a new run), and `runners` is its
+    training state. If a resumed run has a best policy, the result always has `Evaluations`, which
+    keep this policy in later checkpoints.
     """
     found: list[Evaluations | Videos] = []
     best = run.best(runners.weights) if done and learner.algorithm.shape else None
