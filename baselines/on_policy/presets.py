@@ -91,8 +91,8 @@ OPEN_WORLD_BY_SIGHT = {
     "value_weight": 2.0,
 }
 
-# PQN's settings for Craft's open world. `gamma` is small because a short run can only learn to reach
-# the next reward.
+# PQN's settings for Craft's open world. `gamma` is small because a short run can only learn to
+# reach the next reward.
 OPEN_WORLD_BY_VALUES = {
     "learning_rate": 4.5e-4,
     "gamma": 0.925,

@@ -12,11 +12,11 @@ unchanged. The GRU's update gates start with time scales from 1 to 256 steps (Ta
 2018).
 
 If the observation has a map whose cells have at most `LARGEST` kinds, the network also predicts the
-task from its recurrent state. The prediction, called belief, consists of the probabilities of each goal and of
-each object that the agent may hold. For each cell in view and for the held object, the policy
-receives the probability that the goal names it, so that the agent can go to a named cell at any
-position. Only a separate loss trains the belief, see `rl2.loss`; the policy's gradient does not
-pass through the belief.
+task from its recurrent state. The prediction, called belief, consists of the probabilities of each
+goal and of each object that the agent might hold. For each cell in view and for the held object,
+the policy receives the probability that the goal names it, so that the agent can go to a named cell
+at any position. Only a separate loss trains the belief, see `rl2.loss`; the policy's gradient does
+not pass through the belief.
 """
 
 import functools

@@ -133,9 +133,9 @@ def play_greedily(
     """Play up to `length` moves on each level, until the level is solved.
 
     `move(level, state, board)` makes a move on one level and returns the next `state` and board.
-    `state` is data of any type that `move` receives from the previous move; its initial values for
-    all levels are the argument `state`. Returns whether each level was solved, and the number of
-    moves.
+    `state` is any data that a move passes to the next move, such as a state of a learned model. The
+    argument `state` has the initial data of all levels. Returns whether each level was solved, and
+    the number of moves.
     """
 
     def one(level: PuzzleLevel, state: Any, board: Any) -> tuple[Any, Any, Array]:

@@ -351,8 +351,8 @@ def build(
 def shown(settings: Any, record: dict[str, Any]) -> str:
     """Return the text of the progress line.
 
-    While the model is trained, it is the transition loss; later, the fraction of solved boards and
-    the loss of the heuristic.
+    The text is the transition loss while the model is trained, and later the fraction of solved
+    test boards and the loss of the heuristic.
     """
     if record["update"] <= settings.model_updates:
         return f"model loss {np.mean(record['transition']):.3g} nats"

@@ -125,8 +125,8 @@ class GymActor:
     ) -> None:
         """Make and reset the environments.
 
-        The uses of the policy are numbered from `first`. Use n draws actions with the PRNG key
-        (`seed`, n).
+        Every use of the policy has a number n, counted from `first`. The PRNG key of its random
+        actions is (`seed`, n).
         """
         from .gym_envs import GymEnvs
 

@@ -252,8 +252,8 @@ class Run:
     def create(cls, path: str | os.PathLike[str], config: Config, overwrite: bool = False) -> "Run":
         """Create the directory of a new run.
 
-        If the directory already holds a run, remove the files of this run. Raises `RunError` in
-        this case unless `overwrite` is True.
+        If the directory already holds a run, raise `RunError` or, with `overwrite`, first remove
+        the files of the old run.
         """
         path = Path(path)
         folder.check_free(path, overwrite)
