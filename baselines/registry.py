@@ -1,4 +1,4 @@
-"""Table of learners (`ALGORITHMS`), and functions that build a learner's parts from it.
+"""Table of learners (`ALGORITHMS`), and functions that build a learner from its row of the table.
 
 To add a learner, write a module, a row of the table and a documentation page. The command line,
 shell completion, `load_policy` and evaluation/record.py read the table.
@@ -123,8 +123,8 @@ def search(
 ) -> Search | None:
     """Return the search that chooses a trained policy's actions; None if the learner has none.
 
-    `planning.search_of` describes `simulations`. Settings that an older run lacks have their
-    default values.
+    `simulations` is the number of simulations per action; None: as in training, 0: no search.
+    Settings that an older run lacks have their default values.
     """
     if not row.searches and not simulations:
         return None

@@ -89,7 +89,7 @@ registry.expect(
 
 
 def _in_a_notebook(env: Env) -> str:
-    """Return the HTML that notebooks show for an environment; imports drawing code on demand."""
+    """Return the HTML that notebooks show for an environment; the drawing code is imported here."""
     return importlib.import_module(f"{__name__}.core.notebook").shown(env)
 
 

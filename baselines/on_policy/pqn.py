@@ -5,8 +5,8 @@ actions are epsilon-greedy. The TD targets are the lambda-returns of the rollout
 1994), which are computed once, before the gradient steps. Run it with
 `jaxenvs train ID --algo pqn`.
 
-Deliberate difference from the paper: a truncated episode is bootstrapped with the best action value
-of its final observation. Exploration and maxima over actions leave out illegal actions.
+Deliberate differences from the paper: a truncated episode is bootstrapped with the best action
+value of its final observation. Exploration and maxima over actions leave out illegal actions.
 """
 
 import dataclasses

@@ -2,8 +2,8 @@
 
 It is PQN (pqn.py) with minibatches of whole sequences, as in recurrent PPO (ppo_rnn.py). A rollout
 stores the recurrent state before its first step. Every gradient step unrolls the network, beginning
-with the stored state, and resets the recurrent state at the ends of episodes. Run it with `jaxenvs
-train ID --algo pqn-rnn`.
+with the stored state, and resets the recurrent state at the ends of episodes. Run it with
+`jaxenvs train ID --algo pqn-rnn`.
 
 Deliberate difference from the authors' code: the stored recurrent state comes from the network that
 acted. The authors recompute it with the current network, by unrolling steps of the previous rollout

@@ -91,7 +91,8 @@ OPEN_WORLD_BY_SIGHT = {
     "value_weight": 2.0,
 }
 
-# PQN's settings for Craft, see OPEN_WORLD.
+# PQN's settings for Craft's open world. `gamma` is small because a short run can only learn to
+# reach the next reward.
 OPEN_WORLD_BY_VALUES = {
     "learning_rate": 4.5e-4,
     "gamma": 0.925,
@@ -322,7 +323,7 @@ PPO = (
     ),
 )
 
-# Presets of PPO with a recurrent network or a transformer, and of Dyna: pairs (pattern of ids,
+# Settings that recurrent PPO, PPO with a transformer, and Dyna share: pairs (pattern of ids,
 # settings).
 RECURRENT = (
     (MAZES, RARE_REWARD),

@@ -55,7 +55,7 @@ class Settings(curricula.OverLevels):
 
 
 class Chosen(NamedTuple):
-    """State of the curriculum."""
+    """State of the curriculum: the levels kept by the latest search, and a counter of updates."""
 
     buffer: LevelBuffer  # kept levels, the most learnable ones of the latest search
     updates: Int32[Array, "*seeds"]  # number of updates made so far
@@ -117,7 +117,7 @@ def candidate_share(learner: SFLLearner) -> float:
 
 
 def refreshed(learner: SFLLearner, runner: Runner, key: Array) -> Chosen:
-    """Return the curriculum; in every `every`-th update, search for new levels to keep.
+    """Return the curriculum; once in `every` updates, a search replaces the kept levels.
 
     All seeds search in the same updates. The maximum over seeds makes the condition a scalar under
     `vmap`, so that `cond` skips the search in all other updates.

@@ -11,12 +11,12 @@ GRU's state from just before the reward. This part does not decay, and gradients
 unchanged. The GRU's update gates start with time scales from 1 to 256 steps (Tallec and Ollivier,
 2018).
 
-If the observation has a map of few kinds of cells, the network also predicts the task from its
-recurrent state. The prediction, called belief, consists of the probabilities of each goal and of
-each object that the agent may hold. For each cell in view and for the held object, the policy
-receives the probability that the goal names it, so that the agent can go to a named cell at any
-position. Only a separate loss trains the belief, see `rl2.loss`; the policy's gradient does not
-pass through the belief.
+If the observation has a map whose cells have at most `LARGEST` kinds, the network also predicts the
+task from its recurrent state. The prediction, called belief, consists of the probabilities of each
+goal and of each object that the agent might hold. For each cell in view and for the held object,
+the policy receives the probability that the goal names it, so that the agent can go to a named cell
+at any position. Only a separate loss trains the belief, see `rl2.loss`; the policy's gradient does
+not pass through the belief.
 """
 
 import functools
@@ -54,7 +54,7 @@ class Seen(NamedTuple):
     # term of the current summary (before tanh) that depends on the observation; `recall` adds a
     # term that depends on the GRU's state
     note: Float[Array, "*steps kept"]
-    # number of the kind, such as red ball, of each cell of the observation's first map, see `coded`
+    # number of the kind, such as red ball, of each cell of the map that `counts` describes
     codes: Int32[Array, "*steps cells"]
     facing: Float[Array, "*steps directions"]  # one-hot direction; empty if it is not observed
     rewarded: Bool[Array, "*steps"]  # whether the previous step had a reward
@@ -197,8 +197,9 @@ class TaskMemory(Recurrent):
     def in_order(self, apply: Any, memory: Array, seen: Seen, done: Array) -> tuple[Seen, Array]:
         """Return the features and the GRU's inputs of all steps.
 
-        They do not depend on the GRU's state, so all steps are computed at once. `memory` is the
-        recurrent state before the first step.
+        They do not depend on the GRU's state, so all steps are computed at once. The inputs of a
+        step include the weighted sums of the previous step, or 0 after the end of a trial (`done`).
+        Before the first step, these sums come from the recurrent state `memory`.
         """
         first = self.split(memory)[3]
         before = jnp.where(done[:-1, None], 0.0, seen.places[:-1])
@@ -260,7 +261,7 @@ class TaskMemory(Recurrent):
         return 2 * in_view, 2 * held, 2 * jnp.outer(kind, seen.facing).reshape(-1), kind
 
     def begin(self) -> Float32[Array, " memory"]:
-        """Return the recurrent state at the start of a trial."""
+        """Return the recurrent state at the start of a trial, a vector of zeros."""
         return jnp.zeros(sum(self.parts), jnp.float32)
 
     def with_goal(

@@ -28,11 +28,11 @@ from ..networks.encoders import Encoder
 
 @dataclasses.dataclass(frozen=True)
 class Solving(Checked):
-    """Settings shared by the learners of a cost-to-go."""
+    """Settings shared by the learners of a cost-to-go heuristic."""
 
     walks: Count = 64  # number of random walks per gradient step of the heuristic
-    # Number of moves of a random walk from the goal. Each of the `scramble` + 1 states of the
-    # puzzle on this walk is a training example.
+    # Number of steps of a random walk that collects training states. Each of the `scramble` + 1
+    # states of the walk is a training example.
     scramble: Count = 20
     gradient_steps: Count = 50  # gradient steps per update
     learning_rate: NonNegative = 1e-3  # initial learning rate
@@ -133,9 +133,9 @@ def play_greedily(
     """Play up to `length` moves on each level, until the level is solved.
 
     `move(level, state, board)` makes a move on one level and returns the next `state` and board.
-    `state` is data of any type that `move` receives from the previous move; its initial values for
-    all levels are the argument `state`. Returns whether each level was solved, and the number of
-    moves.
+    `state` is any data that a move passes to the next move, such as a state of a learned model. The
+    argument `state` has the initial data of all levels. Returns whether each level was solved, and
+    the number of moves.
     """
 
     def one(level: PuzzleLevel, state: Any, board: Any) -> tuple[Any, Any, Array]:

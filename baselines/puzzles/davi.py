@@ -74,7 +74,7 @@ class Runner(NamedTuple):
 
 
 class Boards(NamedTuple):
-    """Boards (states of a puzzle), and the cost and the next board (`child`) of each action."""
+    """Boards (states of a puzzle), with the cost of each action and the board after it."""
 
     board: PyTree[Array]  # boards, (*batch, ...)
     child: PyTree[Array]  # boards after each action, (*batch, actions, ...)
@@ -309,7 +309,7 @@ def build(
 
 
 def shown(settings: Any, record: dict[str, Any]) -> str:
-    """Return the progress line: the fraction of solved test boards, and the loss."""
+    """Return the text of the progress line: the fraction of solved test boards, and the loss."""
     solved, loss = np.mean(record["return"]), np.mean(record["loss"])
     return f"boards solved {solved:.0%}   loss {loss:.3g}"
 

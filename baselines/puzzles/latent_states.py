@@ -28,7 +28,7 @@ class Networks:
 
     sight: Sight
     model: LatentWorld
-    # heuristic: predicts, for each action in a state, its cost plus the cost from there to the goal
+    # heuristic: predicts, for each action, its cost plus the cost-to-go of the next state
     q: CostToGo
 
 
@@ -63,8 +63,8 @@ def is_solved(
 ) -> Bool[Array, ""]:
     """Return whether the puzzle is solved in the learned model's state `code`.
 
-    If all levels have the same goal, the puzzle is solved in the goal's code, `goal`. Otherwise
-    `goal` is not used, and the model's classifier of solved states decides.
+    If all levels have the same goal, `goal` is its code, and the puzzle is solved if `code` equals
+    `goal`. Otherwise `goal` is not used, and the model's classifier of solved states decides.
     """
     if one_goal(learner.env):
         return (goal == code).all()
@@ -93,7 +93,10 @@ def one_goal(env: Puzzle) -> bool:
 
 
 def q_values(learner: LatentLearner, q: PyTree[Array], code: Code) -> Float32[Array, " actions"]:
-    """Predict for each action, taken in the latent state `code`, its cost plus the cost-to-go."""
+    """Predict, for each action in the latent state `code`, its cost plus the cost-to-go after it.
+
+    `q` are the weights of the heuristic.
+    """
     outputs: Any = learner.network.q.apply(q, code.reshape(-1).astype(jnp.float32))
     return outputs
 

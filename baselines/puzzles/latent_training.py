@@ -1,6 +1,6 @@
 """Data set and loss for training the model of latent_world.py.
 
-Random actions in a puzzle collect the data set of transitions, on which the model is trained.
+The data set consists of transitions of a puzzle, which random actions collect once.
 """
 
 import functools

@@ -54,7 +54,11 @@ class Sight:
     noise: float = 0.0  # standard deviation of noise on a picture's pixels, which are 0 to 1
 
     def __post_init__(self) -> None:
-        """Raise `ValueError` if `tile_size` is 0 but observations are not categories."""
+        """Raise `ValueError` if observations are used but are not categories.
+
+        Observations are used if `tile_size` is 0. Categories are integers with fewer than `PIXELS`
+        different values.
+        """
         space = self.env.observation_space
         whole = isinstance(space, Box) and np.issubdtype(space.dtype, np.integer)
         if not self.tile_size and not (whole and self._categories < PIXELS):

@@ -71,16 +71,17 @@ class Settings(shared.Solving):
     noise: NonNegative = 0.0  # standard deviation of noise on a picture's pixels, which are 0 to 1
     bits: Count = 8  # number of bits that encode one cell of an observation or picture
     hidden: Count = 48  # width of the model's hidden layers
-    views: Count = 4  # number of weighted sums of cells that help to predict a cell's next bits
+    # number of weighted sums of all cells' bits that help to predict a cell's bits after an action
+    views: Count = 4
     batch: Count = 128  # number of transitions per gradient step of the model
     walks: int = 32  # number of walks in the model per gradient step of the heuristic
-    # upper bound of cost targets; unsolvable states have no finite cost
+    # upper bound of cost targets, for states from which the puzzle cannot be solved
     furthest: NonNegative = 100.0
     gradient_steps: int = 100  # gradient steps per update
     learning_rate: float = 3e-3  # initial learning rate of the model
     q_learning_rate: NonNegative = 1e-3  # initial learning rate of the heuristic
-    # Number of updates after which the weights are copied to the target network even if the loss
-    # is high.
+    # Number of updates after which the weights are copied to the target network even if the loss is
+    # above `target_loss`.
     target_every: int = 1
     width: int = 128  # width of the heuristic's layers
     # number of boards on which the greedy policy is tested after each update, for the log
@@ -298,8 +299,8 @@ def descend(
 def optimisers(settings: Settings) -> dict[str, optax.GradientTransformation]:
     """Return the optimisers of "model" and "q": Adam with clipped gradients.
 
-    The learning rate of each optimiser decays to zero on a cosine schedule, over the part of the
-    run in which the optimiser is used.
+    The learning rate of each optimiser falls to 0 on a cosine schedule, over the part of the run
+    that trains the optimiser's network.
     """
     later = settings.model_updates
     between = settings.progress_at(later)
@@ -348,7 +349,11 @@ def build(
 
 
 def shown(settings: Any, record: dict[str, Any]) -> str:
-    """Return the progress line: model loss or, in heuristic training, solved boards and Q loss."""
+    """Return the text of the progress line.
+
+    The text is the transition loss while the model is trained, and later the fraction of solved
+    test boards and the loss of the heuristic.
+    """
     if record["update"] <= settings.model_updates:
         return f"model loss {np.mean(record['transition']):.3g} nats"
     solved, loss = np.mean(record["return"]), np.mean(record["q_loss"])

@@ -59,8 +59,8 @@ class Actor:
     ) -> tuple[dict[str, Any], Fragment]:
         """Collect a fragment (a piece of a rollout); return a description and the fragment.
 
-        The description is a dict of `version`, the fragment's bytes and the seconds that collecting
-        took.
+        The description is a dict of `version` (by which the caller identifies the weights), the
+        fragment's bytes, and the seconds that collecting took.
         """
         begun = time.perf_counter()
         fragment = self._sampler.collect(weights)
@@ -127,7 +127,8 @@ class GymActor:
     ) -> None:
         """Make and reset the environments.
 
-        Step n uses the PRNG key (`seed`, n) to draw actions; the first step has n = `first`.
+        Every use of the policy has a number n, counted from `first`. The PRNG key of its random
+        actions is (`seed`, n).
         """
         from .gym_envs import GymEnvs
 
@@ -139,7 +140,7 @@ class GymActor:
         self._lengths = np.zeros(num_envs, np.int32)
 
     def _words(self) -> np.ndarray:
-        """Return the data of the PRNG key for the next actions, uint32 (2,)."""
+        """Return the data of the PRNG key for the next use of the policy, uint32 (2,)."""
         return np.array([self._seed & 0xFFFFFFFF, next(self._decisions) & 0xFFFFFFFF], np.uint32)
 
     def _advance(self, action: np.ndarray) -> tuple[Any, dict[str, Any]]:

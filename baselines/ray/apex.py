@@ -7,9 +7,9 @@ priorities. Actors collect transitions while the learner learns, but are at most
 the learner. Run Ape-X with `jaxenvs train ID --ray --algo apex`; it needs the extra `ray`.
 
 Deliberate differences from the paper: the learner takes `gradient_steps` gradient steps after every
-`rollout_steps` * `num_envs` environment steps. So the replay ratio does not depend on the number of
-processes. The learner uses Adam and, as dqn.py does, updates the target network in every gradient
-step.
+`rollout_steps` * `num_envs` environment steps. The replay ratio thus does not depend on the number
+of processes. The learner uses Adam and, as dqn.py does, updates the target network in every
+gradient step.
 
 A resumed run is not bit-identical to an uninterrupted one, because it begins with reset
 environments and empty shards.

@@ -114,16 +114,17 @@ def undisturbed() -> Iterator[None]:
 class Call(NamedTuple):
     """A pending call of an actor's method."""
 
-    slot: int
-    handle: Any
+    slot: int  # index of the actor in the pool
+    handle: Any  # Ray handle of the actor
     result: Any  # reference to the call's second return value, which stays in the object store
-    deadline: float
+    deadline: float  # time, on the monotonic clock, after which the actor counts as dead
 
 
 class Made(NamedTuple):
-    """Result of a method call on an actor; the method returns two values.
+    """Result of a call of an actor's method, which returns two values.
 
-    `about` is the first value. `result` is a Ray reference to the second value.
+    `slot` is the index of the actor. `about` is the first value. `result` is a Ray reference to the
+    second value.
     """
 
     slot: int

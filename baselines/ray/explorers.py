@@ -56,9 +56,9 @@ class Explorer:
     def sample(self, weights: PyTree[np.ndarray], version: Any) -> tuple[dict[str, Any], Items]:
         """Step the environments; return a description (dict) and the new n-step transitions.
 
-        The description contains `version`, which identifies the weights. It also contains the
-        number and bytes of the transitions, the seconds taken, sums over the finished episodes, and
-        the length of the longest unfinished episode.
+        The description contains `version`, by which the caller identifies the weights. It also
+        contains the number and bytes of the transitions, the seconds taken, sums over the finished
+        episodes (see `ended`), and the length so far of the longest unfinished episode.
         """
         begun = time.perf_counter()
         weights = jax.device_put(jax.tree.map(lambda leaf: leaf[0], weights))
@@ -85,7 +85,7 @@ class Explorer:
     def play(
         self, weights: PyTree[np.ndarray], rounds: int, seed: int
     ) -> tuple[dict[str, Any], None]:
-        """Play `rounds` whole episodes in each environment; see `GymSampler.play`."""
+        """Play `rounds` whole episodes in each Gymnasium environment; see `GymSampler.play`."""
         return {"episodes": GymSampler(*self._made).play(weights, rounds, seed)}, None
 
 

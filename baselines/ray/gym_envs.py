@@ -33,7 +33,7 @@ class GymWorld:
 
     @property
     def features(self) -> Features:
-        """Space of the network inputs, and conversion of observations to them: the identity."""
+        """Network inputs: the observations, unchanged."""
         return Features(self.observation_space, identity)
 
 
@@ -49,7 +49,7 @@ class Outcome(NamedTuple):
     terminated: np.ndarray  # bool (envs,), whether the step terminated the episode
     # bool (envs,), whether the step truncated the episode; False where `terminated` is True
     truncated: np.ndarray
-    final_obs: PyTree[np.ndarray]  # next observations, before finished episodes are reset
+    final_obs: PyTree[np.ndarray]  # observations after the step, before any reset
     # Legal actions at `final_obs`, bool (envs, actions); None if the environments give no masks.
     final_mask: np.ndarray | None
 

@@ -126,9 +126,10 @@ def centred(
 ) -> tuple[Array, Array]:
     """Return an offset and a scale: PPO's loss computes (advantage - offset) / scale.
 
-    The offsets, (minibatches, items), are the weighted baselines of `returns.baselines`. The scale
-    of a minibatch, (minibatches,), is the standard deviation of its differences advantage - offset,
-    but at least `advantage_floor`.
+    The offset of a step, in an array (minibatches, items), is a baseline: the mean advantage of the
+    minibatch, weighted by V-trace (`returns.baselines`). The scale of a minibatch, in an array
+    (minibatches,), is the standard deviation of its differences advantage - offset, but at least
+    `advantage_floor`.
     """
     weighted, weight = batch[1][orders], batch[0].weight[orders]
     baseline = returns.baselines(weighted, weight, learner.devices)

@@ -1,8 +1,8 @@
 """Learner of Ape-X: a process that learns from batches of the replay shards.
 
-Data moves through Ray's object store: new transitions from actors to shards, batches from shards to
-the learner, and new TD errors from the learner to the shards. The main process passes only
-references to this data.
+A replay shard is a process that stores a part of the transitions (replays.py). Data moves through
+Ray's object store: new transitions from actors to shards, batches from shards to the learner, and
+new TD errors from the learner to the shards. The main process passes only references to this data.
 """
 
 import functools
@@ -102,7 +102,8 @@ class Replayed:
     def finish(self, reference: Any) -> dict[str, np.ndarray] | None:
         """Return the metrics of a finished update, or None if the update failed.
 
-        The update fails if a shard has died. Then replace the shard and begin the update again.
+        If a replay shard has died, replace it and begin the update again. If the learner process
+        has died, raise `LostError`.
         """
         try:
             metrics = ray.get(reference, timeout=self._settings.patience)

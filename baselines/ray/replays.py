@@ -51,7 +51,10 @@ class Replay:
         self._drawn: tuple[np.ndarray, np.ndarray] | None = None
 
     def add(self, items: Items) -> None:
-        """Write items over the oldest ones; their TD errors, `items["error"]`, set priorities."""
+        """Store items; when the shard is full, they replace the oldest items.
+
+        `items["error"]` are the TD errors, from which the priorities are computed.
+        """
         items = jax.tree.map(lambda leaf: leaf[-self._capacity :], items)
         errors = items.pop("error")
         if not self._items:

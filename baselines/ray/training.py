@@ -125,8 +125,8 @@ class Training:
     def __init__(self, parts: Parts) -> None:
         """Store the classes of actors and learners in `parts`; `train` starts their processes."""
         self._parts = parts
-        # Number of groups of learners started so far. Fragments sampled for earlier groups are
-        # dropped.
+        # Number of groups of learners started so far. Fragments (pieces of rollouts) that actors
+        # sampled for earlier groups are dropped.
         self._lives = 0
         self._ready: list[Made] = []
         self._weight_bytes = 0
@@ -152,9 +152,9 @@ class Training:
                 self._check_leaving()
 
     def _lives_of_learners(self, done: int, runners: Any, keeper: Keeper, stop: Interrupt) -> Any:
-        """Train to the end. If learners die, start new ones from the newest checkpoint.
+        """Train to the last update or Ctrl-C; return the final training state.
 
-        Return the final training state.
+        If a learner dies, start a new group of learners from the newest checkpoint.
         """
         deaths = 0
         while True:
@@ -238,8 +238,8 @@ class Training:
     def _wait(self, learners: Any) -> dict[str, np.ndarray] | None:
         """Wait at most `TICK` seconds for remote calls to finish, and process their results.
 
-        The calls collect experience on actors or learn on learners. Return the metrics of the
-        update if its last learner has finished, else None.
+        A remote call collects experience on an actor or makes an update on a learner. Return the
+        metrics of the update if all learners have finished, else None.
         """
         assert self._pool is not None
         metrics = None
@@ -268,7 +268,7 @@ class Training:
             time.sleep(LEAVING)  # wait here, because the interrupt thread now ends the process
 
     def _exchanged(self, batch: list[Made], done: int) -> dict[str, np.ndarray]:
-        """Return the metrics of an update that concern the processes on Ray, by name.
+        """Return metrics of an update, by name: those about the processes on Ray.
 
         They are the age of the actors' weights, the bytes of experience and of weights, and the
         numbers of actors and of groups of learners that have died so far.

@@ -12,7 +12,10 @@ CURE = "try a smaller --learning-rate or --max-grad-norm"
 
 
 class Divergence:
-    """Monitor that reports agents with NaN in the log; an agent is a seed, or a run of a sweep."""
+    """Monitor that reports agents with NaN in the log.
+
+    An agent is trained with one seed and, in a sweep, one combination of swept settings.
+    """
 
     def __init__(self, run: Run) -> None:
         self._run, self._lost = run, set[int]()

@@ -1,9 +1,10 @@
 """Training loop of all learners: compiled chunks of updates, log, checkpoints and Ctrl-C.
 
-core/learner.py defines the interface of a learner. Its functions run on each of `learner.devices`.
-The fields of the runner (training state) that `DIVIDED` lists are divided among the devices. All
-other fields are replicated, and must stay equal on all devices. If there are several processes,
-each of them runs this loop, but only process 0 writes files and prints.
+core/learner.py defines the interface of a learner. A learner's functions run on each of
+`learner.devices`. The learner's module lists in `DIVIDED` (default: `rollouts.DIVIDED`) the fields
+of the runner (training state) that are divided among the devices. All other fields are replicated,
+and must stay equal on all devices. If there are several processes, each of them runs this loop, but
+only process 0 writes files and prints.
 """
 
 import contextlib
@@ -101,11 +102,12 @@ def partition(learner: Learner[Any]) -> Any:
 
 
 def train(run: Run, learner: Any, done: int, runners: Any, keeper: Keeper) -> Any:
-    """Train from update `done` until the last update, Ctrl-C or a callback ends training.
+    """Train from update `done` to the last update; log metrics and save checkpoints.
 
-    Return the last training state; raise `KeyboardInterrupt` after Ctrl-C. The loop also logs
-    metrics and saves checkpoints. The metrics of a chunk are read after the next chunk is
-    dispatched, so that the devices never wait for the log.
+    Training ends earlier after Ctrl-C, or if a callback or the learner's function `finished`
+    returns True. Return the last training state; raise `KeyboardInterrupt` after Ctrl-C. The
+    metrics of a chunk (a call of the compiled program) are read after the next chunk is dispatched,
+    so that the devices never wait for the log.
     """
     settings, params, unread = learner.settings, placed_params(learner), None
     divergence, supports = Divergence(run), Supports(run.config, learner)

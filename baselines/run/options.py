@@ -180,12 +180,13 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
 
 
 def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
-    """Return `options`; set the reset source if this machine's default is not the environment's.
+    """Return `options`, with the reset source set if its default differs on this machine.
 
-    The reset source says how resets get levels. A new run records this machine's default, and keeps
-    it when it is resumed on another machine. If a resumed run has recorded no reset source, it
-    began with the environment's default and keeps it. Options of learners with Ray actors are not
-    changed.
+    The reset source says how resets get levels. Each environment has a default, but on some
+    machines, such as those with a GPU, another default may apply. A new run then records the
+    machine's default, and keeps it when it is resumed on another machine. If a resumed run has
+    recorded no reset source, it began with the environment's default and keeps it. Options of
+    learners with Ray actors are not changed.
     """
     unnamed = getattr(options.settings, "reset_source", "") is None
     if not unnamed or ALGORITHMS[algorithm].outside:

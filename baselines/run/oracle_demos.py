@@ -1,4 +1,4 @@
-"""Episodes of the oracle, for `jaxenvs demos`: solve levels, then play the plans."""
+"""Oracle of `jaxenvs demos`: a solver finds shortest plans, which are played as episodes."""
 
 import collections
 import dataclasses

@@ -43,7 +43,8 @@ class ProgressLine:
         self._words = ""  # text that `shown` returned for the latest log record
         self._note = ""  # further text of the line, such as the result of an evaluation
         self._begun = time.perf_counter()
-        # time (s) and number of updates after the first chunk, which includes compilation
+        # Time (s) and number of updates at the end of the first chunk (a call of the compiled
+        # program), whose time includes compilation.
         self._compiled: tuple[float, int] | None = None
         self._last_print = self._begun
         self._bar = bar(self._console)
@@ -58,7 +59,10 @@ class ProgressLine:
         self._bar.stop()
 
     def update(self, metrics: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-        """Count a chunk of updates with `metrics`, (seeds, updates); return its log records."""
+        """Count the updates of a chunk (a call of the compiled program); return their log records.
+
+        `metrics` are the metrics of these updates, (seeds, updates).
+        """
         oldest = metrics.get(OLDEST)
         rest = {name: values for name, values in metrics.items() if name != OLDEST}
         records = []
@@ -100,7 +104,8 @@ class ProgressLine:
     def _rate(self) -> float | None:
         """Return the steps per second of all seeds together; None until the second chunk ends.
 
-        The time of the first chunk is not counted, because it includes compilation.
+        A chunk is a call of the compiled program. The first chunk is not counted, because its time
+        includes compilation.
         """
         if self._compiled is None or self._done == self._compiled[1]:
             return None
@@ -120,7 +125,8 @@ class ProgressLine:
     def _left(self) -> str:
         """Return the time left as text.
 
-        The text is "" until the first chunk ends, then "- left" until the second chunk ends.
+        The text is "" until the first chunk (call of the compiled program) ends, and "- left" until
+        the second chunk ends.
         """
         if self._done >= self._updates:
             return "0:00 left"

@@ -45,7 +45,10 @@ def agents(config: Config) -> list[str]:
 
 
 def flat(row: dict[str, Any], agents: Sequence[str]) -> dict[str, float | None]:
-    """Return the numbers in a record by column name, None where unknown; leave out texts."""
+    """Return the numbers in a record by column name, None where unknown; leave out texts.
+
+    For a metric that is a list over several agents, return the mean and the number of each agent.
+    """
     numbers: dict[str, float | None] = {}
     for name, value in ((k, x) for k, x in row.items() if not isinstance(x, str)):
         values = value if isinstance(value, list) else [value]

@@ -1,9 +1,9 @@
 """Warnings about TD targets outside a learner's fixed support, which are clipped to its ends.
 
 A learner that predicts values as distributions over fixed atoms logs `clipped_targets`, the
-fraction of TD targets that were clipped. Its module has two functions. `support(settings)`
-describes the support. `wider(settings, paid)` returns settings whose support covers the rewards and
-returns in `paid`, a `Paid`.
+fraction of TD targets that were clipped. The learner's module has two functions.
+`support(settings)` describes the support in words. `wider(settings, paid)` proposes new settings,
+whose support contains the ranges of rewards and of discounted returns in `paid` (class `Paid`).
 """
 
 import collections
@@ -22,7 +22,8 @@ from ..storage.runs import Config
 CLIPPED = "clipped_targets"  # metric in the log: fraction of TD targets that were clipped
 MOST = 1e-3  # fraction of clipped targets above which a warning is printed
 WINDOW = 10  # number of updates over which the fraction of clipped targets is averaged
-ROOM = 10.0  # factor by which a later policy's returns may exceed the returns in the buffer
+# Factor by which a later policy's returns may exceed the returns in the replay buffer.
+ROOM = 10.0
 
 
 class Paid(NamedTuple):

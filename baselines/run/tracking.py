@@ -36,9 +36,9 @@ class Evaluations:
     """Evaluations of `episodes` episodes per seed, every `every` updates.
 
     For each seed, the weights with the highest mean return so far are kept. The policy acts as in
-    the final evaluation (`EvaluatedPolicy.of`). `best` are the best policies of a resumed run up to
-    its checkpoint, as `Run.best` returns them. If `every` is None, nothing is evaluated, but
-    checkpoints still contain `best`.
+    the final evaluation (`EvaluatedPolicy.of`). `best` is None in a new run; in a resumed run, it
+    is the result of `Run.best`: the best weights so far. If `every` is None, nothing is evaluated,
+    but checkpoints still contain `best`.
     """
 
     def __init__(
@@ -170,7 +170,9 @@ def looks(
 ) -> list[Evaluations | Videos]:
     """Return the evaluations and videos that the options ask for.
 
-    `done` is the number of updates that a resumed run has made, and `runners` its training state.
+    `done` is the number of updates that the run has made (0: a new run), and `runners` is its
+    training state. If a resumed run has a best policy, the result always has `Evaluations`, which
+    keep this policy in later checkpoints.
     """
     found: list[Evaluations | Videos] = []
     best = run.best(runners.weights) if done and learner.algorithm.shape else None

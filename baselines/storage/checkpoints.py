@@ -50,7 +50,10 @@ def newest(folder: Path) -> int:
 
 
 def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> None:
-    """Write trees of arrays as the checkpoint of `update`; raise `RunError` if writing fails."""
+    """Write trees of arrays as the checkpoint of `update`; raise `RunError` if writing fails.
+
+    `made_for` is the name of the run's environment (`Config.title`), which the manifest stores.
+    """
     final, temporary = folder / f"{update:08d}", folder / f".saving-{update:08d}"
     if final.exists() and damage(final) is None:
         # A resumed run has repeated this update with a bit-identical result: keep the checkpoint

@@ -17,7 +17,7 @@ from .runs import Run
 def load_heuristic(
     run_dir: str | os.PathLike[str], seed: int = 0
 ) -> Callable[[PyTree[Array], PyTree[Array]], Float32[Array, ""]]:
-    """Load the cost-to-go that a DAVI run has learned.
+    """Load the heuristic, a cost-to-go function, that a run of DAVI (davi.py) has learned.
 
     The result is a function that returns the cost-to-go of a board in a puzzle instance, given
     (instance, board). `seed` is the index of one of the run's seeds, from 0. Raises `RunError` with

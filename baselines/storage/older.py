@@ -1,7 +1,8 @@
 """Layout of older checkpoints: where they store arrays that newer checkpoints store elsewhere.
 
-The scales of values (value_scales.py) are now part of the weights. Older versions of jaxenvs saved
-them in another part of the checkpoint, and omitted them from the best policy of `--eval-every`.
+If a learner scales rewards or value targets, its checkpoints contain the scales (value_scales.py).
+The scales are now part of the weights. Older versions of jaxenvs saved them in another part of the
+checkpoint, and omitted them from the best policy of `--eval-every`.
 """
 
 import re

@@ -80,8 +80,9 @@ class Config:
     def env_fields(self) -> dict[str, Any]:
         """Constructor fields; `obs="image"` is added if an old config.json omits `obs`.
 
-        By default, all grids observed the image in old versions, but grids with a mission now
-        observe a `dict`. New runs in such grids always have `obs` in config.json.
+        In old versions, all Grid environments observed the image by default. Environments with a
+        mission (a text that states the task) now observe a `dict` by default. A new run in one of
+        them always has `obs` in config.json, so a file without `obs` is from an old version.
         """
         if self.id.startswith(GYM) or "obs" in self.fields or not reads_mission(self.id):
             return self.fields
@@ -175,7 +176,7 @@ def load_policy(
 
 
 def _weights(run: "Run", shapes: PyTree, seed: int, best: bool) -> PyTree[Array]:
-    """Return a seed's weights: the newest or, with `best`, the best evaluated."""
+    """Return a seed's newest weights or, with `best`, those with the best evaluation so far."""
     if not best:
         found = run.restore({"weights": shapes})[1]
         return jax.tree.map(lambda leaf: jnp.asarray(leaf[seed]), found["weights"])
@@ -249,7 +250,11 @@ class Run:
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], config: Config, overwrite: bool = False) -> "Run":
-        """Create the directory; `overwrite` is required if it already holds a run."""
+        """Create the directory of a new run.
+
+        If the directory already holds a run, raise `RunError` or, with `overwrite`, first remove
+        the files of the old run.
+        """
         path = Path(path)
         folder.check_free(path, overwrite)
         folder.remove(path)
@@ -384,7 +389,10 @@ class Run:
         return not self.checkpoints.is_dir() or bool(checkpoints.saved(self.checkpoints))
 
     def save(self, update: int, trees: dict[str, PyTree]) -> None:
-        """Save the state after `update`; see `checkpoints.save`."""
+        """Save `trees`, the training state after `update`, as a checkpoint.
+
+        Raises `RunError` if writing fails.
+        """
         checkpoints.save(self.checkpoints, update, trees, self.config.title)
 
     def restore(
@@ -408,8 +416,8 @@ class Run:
     def best(self, weights: PyTree) -> dict[str, Any] | None:
         """Return each seed's best evaluation in training; None if there was no evaluation yet.
 
-        The dict has `weights`, with the shapes of the argument, and arrays `return` and `update`,
-        (seeds,).
+        The argument `weights` has the shapes of the weights. The dict has the evaluated `weights`,
+        and two arrays (seeds,): the mean `return`, and the `update` after which it was measured.
         """
         kinds = {"return": np.float32, "update": np.int32}
         each = {k: jax.ShapeDtypeStruct((self.config.seeds,), kind) for k, kind in kinds.items()}

@@ -15,7 +15,8 @@ import numpy as np
 from ..registry import ALGORITHMS
 from .runs import Config, RunError
 
-# Settings whose ranges are geometric: all steps multiply the value by the same factor.
+# Settings for which a range `FROM..TO:COUNT` gives a geometric sequence; the ranges of all other
+# settings give equal differences.
 BY_FACTORS = ("learning_rate", "weight_decay", "advantage_floor")
 DIGITS = 4  # number of significant digits to which the values of a range are rounded
 
@@ -47,7 +48,7 @@ def parse(texts: tuple[str, ...], settings: Any, algorithm: str) -> dict[str, li
 
 
 def as_arguments(sweep: dict[str, list[float]]) -> tuple[str, ...]:
-    """Return the arguments of `--sweep` that describe this sweep; the inverse of `parse`."""
+    """Return the arguments of `--sweep` from which `parse` makes `sweep`."""
     return tuple(f"{name}={','.join(map(repr, values))}" for name, values in sweep.items())
 
 
@@ -66,7 +67,8 @@ def _values(name: str, values: str, text: str) -> list[float]:
             f"--sweep {text}: {error}; write {name}=0.001,0.003,0.01 or {name}=0.001..0.01:8, "
             f"8 values evenly spaced (those of {', '.join(BY_FACTORS)} by factors, from above 0)"
         ) from error
-    # Names of agents contain the values in this format, so these texts must differ.
+    # The name of an agent contains its value in the format `g`. Names must differ, so the values
+    # must differ in this format.
     shown = {f"{value:g}" for value in found}
     if not found or len(shown) < len(found) or not np.isfinite(found).all():
         raise RunError(

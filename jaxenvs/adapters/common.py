@@ -21,7 +21,11 @@ from ..core.wrapper import refuse_self_resetting
 
 
 def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
-    """Return `env` after checking it; if `env` is an id, return the environment that it names."""
+    """Return the environment `env`; if `env` is an id, make the environment with `fields`.
+
+    Raises `TypeError` if `env` is neither, or if `fields` are given without an id. Raises
+    `ValueError` if the environment resets itself, as `AutoReset` does. `where` begins the messages.
+    """
     if isinstance(env, str):
         return make(env, **fields)
     if not isinstance(env, Env):
@@ -57,9 +61,9 @@ class Adapter:
 def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = None) -> Any:
     """Check params (None: the defaults) and return them as NumPy arrays of the right dtypes.
 
-    Leaves may have a leading axis for the environments of `batch`. The function must not start a
-    JAX backend. Gymnasium's `AsyncVectorEnv` makes an environment and then forks, and a backend
-    does not survive a fork.
+    With `batch`, leaves may have a leading axis, with one entry for each environment of the batch.
+    This function must not start a JAX backend: Gymnasium's `AsyncVectorEnv` makes an environment
+    and then forks, and a backend does not survive a fork.
     """
     params = env.default_params if params is None else params
     ends = [params]
@@ -80,9 +84,9 @@ def host_params(env: Env, params: Any, where: str, batch: VectorEnv | None = Non
 def begin(env: Env, key: Key, params: Any, ended: Any = None) -> Reset:
     """Start an episode; return its first observation and state.
 
-    With the same key, an environment of a `make_vec` batch starts the same episode. `ended` is the
-    last state of the previous episode, from which `Env.carry_over` copies statistics; None in the
-    first episode.
+    An environment of a `make_vec` batch that gets the same key starts the same episode. `ended` is
+    the last state of the previous episode, from which `Env.carry_over` copies statistics; None in
+    the first episode.
     """
     level = env.sample_level(jax.random.fold_in(key, LEVEL), params)
     begun = env.reset_to(jax.random.fold_in(key, RESET), level, params)

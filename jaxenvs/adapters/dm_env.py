@@ -88,8 +88,9 @@ class DmEnv(common.Adapter, dm_env.Environment):
 def to_dm_env(env: Env | str, *, seed: int = 0, params: Any = None, **fields: Any) -> DmEnv:
     """Return a `dm_env.Environment` that plays `env`, an environment or the id of one.
 
-    `seed` determines all random numbers. `params` apply to all episodes. If `env` is an id,
-    `fields` are passed to `jaxenvs.make`. Raises the errors of `jaxenvs.make`.
+    `seed` determines all random numbers. `params` (None: the environment's defaults) apply to all
+    episodes. If `env` is an id, `fields` are passed to `jaxenvs.make`. Raises the errors of
+    `jaxenvs.make`.
     """
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise TypeError(f"to_dm_env: seed must be an int, got {type(seed).__name__} {seed!r}")
@@ -98,7 +99,10 @@ def to_dm_env(env: Env | str, *, seed: int = 0, params: Any = None, **fields: An
 
 @functools.lru_cache(maxsize=64)
 def compiled(env: Env) -> tuple[Any, Any]:
-    """Return jitted `reset` and `step` functions, which all adapters of an environment share."""
+    """Return jitted `reset` and `step` functions of an environment.
+
+    The result is cached, so several `DmEnv` objects of equal environments compile only once.
+    """
 
     def reset(key: Key, number: Any, params: Any, ended: Any) -> tuple[Any, Any]:
         obs, state = common.begin(env, jax.random.fold_in(key, number), params, ended)
