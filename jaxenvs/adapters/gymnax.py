@@ -212,8 +212,9 @@ def restarting(env: Env) -> Any:
 
     If `ended` is false, the function returns `state`. A single call generates a level only if
     `ended` is true. Under `vmap`, the function calls `reset_rows` of a `make_vec` batch, which
-    generates levels as the `reset_source` of `env` says, with `exact` in place of `pool`. A single
-    call and a call under `vmap` give the same levels.
+    generates levels as the `reset_source` of `env` says. If that is `pool`, `exact` replaces it,
+    because gymnax's state has no place for a pool of prepared levels. A single call and a call
+    under `vmap` give the same levels.
     """
     source = "exact" if env.reset_source == "pool" else env.reset_source
 

@@ -161,8 +161,8 @@ def to_torch_vec(
     every action is compared with the action space, and the host waits for the GPU. If `env` is an
     id, `fields` are passed to `jaxenvs.make`.
 
-    A tensor shares memory with a JAX array that only the caller uses: no later step overwrites it,
-    and changing it in place does not change the state. Raises the errors of `make_vec`, and
+    The caller may keep the returned tensors and change them in place: no later step reads or
+    overwrites their memory, although JAX allocated it. Raises the errors of `make_vec`, and
     `ValueError` for a device that JAX or PyTorch cannot use.
     """
     return TorchVectorEnv(

@@ -57,7 +57,8 @@ class SB3VecEnv(VecEnv):
     def reset(self) -> Any:
         """Start an episode in every environment; return the first observations.
 
-        If `seed()` was called since the previous reset, its seeds are used.
+        Each environment continues its sequence of random numbers, unless `seed()` was called since
+        the previous reset; then it gets its seed from that call.
         """
         for options in self._options:
             refuse_options(options, ())

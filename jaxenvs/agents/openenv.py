@@ -35,7 +35,10 @@ CONNECTIONS = 64  # maximum number of connections, each with its own episode
 
 
 class NamedAction(Action):
-    """An action: its name, the unique beginning of its name, or its number."""
+    """An action: its name, its number, or the beginning of its name if no other legal action fits.
+
+    With actions `left` and `right`, for example, `l` names `left`.
+    """
 
     action: str
 

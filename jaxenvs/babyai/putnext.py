@@ -105,7 +105,8 @@ class PutNextCarrying(PutNext):
     def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
         """Return the initial state, in which the agent already carries the object to put down.
 
-        The carried object is the one that fits the mission's first description (bit 0 of `marks`).
+        The mission describes two objects. The carried object is the one that fits the first
+        description; bit 0 of `marks` is set in its cell.
         """
         state = super().reset_state(key, level, params)
         there = (state.marks & 1) != 0

@@ -169,7 +169,7 @@ class MountainCar(Valley):
         return Transition(after, jnp.where(was, 0.0, -1.0), arrived)
 
     def ending(self, level: Float32[Array, "2"]) -> Ending:
-        """Return a state in front of the flag, and the two pushes that take the car to the flag."""
+        """Return a level near the flag and two pushes that reach the flag, for `jaxenvs check`."""
         return Ending(jnp.array([0.44, 0.04], jnp.float32), (2, 2))
 
 
@@ -226,7 +226,7 @@ class MountainCarContinuous(Valley):
         return Transition(after, jnp.where(was, 0.0, reward), arrived)
 
     def ending(self, level: Float32[Array, "2"]) -> Ending:
-        """Return a state in front of the flag, and the two pushes that take the car to the flag."""
+        """Return a level near the flag and two pushes that reach the flag, for `jaxenvs check`."""
         return Ending(jnp.array([0.39, 0.04], jnp.float32), (np.ones(1, np.float32),) * 2)
 
 
