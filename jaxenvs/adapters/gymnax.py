@@ -212,7 +212,7 @@ def restarting(env: Env) -> Any:
 
     If `ended` is false, the function returns `state`. A single call generates a level only if
     `ended` is true. Under `vmap`, the function calls `reset_rows` of a `make_vec` batch, which
-    generates levels as the `reset_source` of `env` says. If that is `pool`, `exact` replaces it,
+    generates levels as the `reset_source` of `env` says. The source `exact` replaces `pool`,
     because gymnax's state has no place for a pool of prepared levels. A single call and a call
     under `vmap` give the same levels.
     """

@@ -207,7 +207,7 @@ class Episode:
         return self.env.describe_changes(before, self.state)
 
     def score(self) -> Score:
-        """Return the score of the episode so far: steps, return, success, achievements and more."""
+        """Return the `Score` of the episode so far."""
         now, env, state = self._session.now, self.env, self.state
         earned = np.asarray(now.earned[0])
         success = self._solved_at is not None if defines_success(env) else None

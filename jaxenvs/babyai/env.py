@@ -31,10 +31,10 @@ from ..grid.tiles import Colour, Kind
 from . import mission as m
 from .aims import mission_aims
 
-# Largest number of levels that a reset draws until one is accepted (`level_budget`). 200 draws are
-# ample, because a class rejects at most three quarters of its levels.
+# Value of `level_budget`: largest number of levels that a reset draws until one is accepted. 200
+# draws are ample, because a class rejects at most three quarters of its levels.
 TRIES = 200
-# Bit masks of the instructions on the two sides of a mission, see the module `mission`.
+# Bit masks of the instructions on the two sides of a mission such as "a, then b".
 LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100
 
 

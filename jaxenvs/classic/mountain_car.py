@@ -38,7 +38,7 @@ class MountainCarParams(Params):
     force: Number  # change of the car's velocity in a step with a full push
     gravity: Number  # largest change of the car's velocity in a step by gravity
     goal: Number  # position of the flag
-    goal_speed: Number  # lowest velocity with which the car must reach the flag
+    goal_speed: Number  # lowest velocity at the flag that ends the episode
 
 
 @struct
@@ -72,7 +72,7 @@ class Valley(ClassicEnv):
         )
 
     def draw_level(self, key: Key, params: Any) -> Float32[Array, "2"]:
-        """Draw an initial position near the bottom of the valley; the velocity is 0."""
+        """Draw an initial position near the bottom of the valley; the initial velocity is 0."""
         return jnp.stack([BOTTOM + uniform(key, START)[0], jnp.float32(0)])
 
     def reset_state(self, key: Key, level: Float32[Array, "2"], params: Any) -> MountainCarState:

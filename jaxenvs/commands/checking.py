@@ -1,4 +1,4 @@
-"""`jaxenvs check ID`: test environments, also those of other packages, with `check_env`."""
+"""`jaxenvs check ID`: test environments of jaxenvs or of other packages with `check_env`."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Build the page of an id, which `jaxenvs info` prints and the web site shows.
+"""Build the page of an environment, which `jaxenvs info` prints and the web site shows.
 
 The content comes from the code: docstrings, spaces, shapes of the state, fields and their comments.
 Only the returns come from `reference.json`, which `benchmarks/reference.py` writes.

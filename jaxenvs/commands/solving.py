@@ -1,6 +1,7 @@
 """Find the shortest plans of levels, for `jaxenvs levels solve` and `jaxenvs solve`.
 
-The plans are printed as a table, and written as JSON or drawn as a GIF.
+A plan is a sequence of actions from the start of a level to success. The plans are printed as a
+table, and written as JSON or drawn as a GIF.
 """
 
 import argparse
