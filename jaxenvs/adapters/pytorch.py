@@ -1,6 +1,6 @@
 """`to_torch_vec`: a batch of one environment that returns PyTorch tensors on the batch's device.
 
-Results are exchanged by DLPack, without copies. On a GPU, the host does not wait for them. The
+Results are exchanged by DLPack, without copies. On a GPU, the host does not wait for results. The
 batch has the methods of Gymnasium's `VectorEnv`, with two deliberate differences. First, every
 entry of `info` covers the whole batch, also entries that only matter for done environments, because
 selecting these environments would make the host wait. Second, actions outside the action space are

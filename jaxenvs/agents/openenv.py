@@ -119,7 +119,7 @@ class JaxEnvironment(Environment):
         )
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """Return name, description and version."""
+        """Return the environment's name and description, and the version of jaxenvs."""
         about = (type(self._env).__doc__ or "").strip().partition("\n\n")[0]
         return EnvironmentMetadata(name=self._id, description=about, version=__version__)
 

@@ -89,7 +89,10 @@ def names(env: BabyEnv) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def read(env: BabyEnv, block: Block, *, strict: bool) -> BabyLevel | BabyState:
-    """Return the level or state that a block describes; raise `LevelError` if it is invalid."""
+    """Return the level or state that a block describes; raise `LevelError` if it is invalid.
+
+    strict: whether an ambiguous or unusual level is an error instead of a warning.
+    """
     found = grids.parsed(env, block, strict=strict, shared_contents=shared_contents(env))
     if found.is_state:
         pose = grids.agent(block, found)
