@@ -18,10 +18,10 @@ INTERRUPTED, CUT_OFF = 130, 141
 
 
 def program() -> int:
-    """Run the command line as a process and return its exit code.
+    """Run the arguments of this process as a command and return the exit code.
 
-    Unlike `main`, this function sets up GPU flags and the compilation cache, and prints no
-    traceback after Ctrl-C or if the output pipe is closed.
+    This function is the entry point of the program `jaxenvs`. Unlike `main`, it sets up GPU flags
+    and the compilation cache, and prints no traceback after Ctrl-C or if the output pipe is closed.
     """
     try:
         _set_up(sys.argv[1:])

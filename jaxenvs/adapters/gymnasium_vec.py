@@ -144,9 +144,9 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
     def advance(self, actions: Any, begins: Mask | None = None) -> tuple[Seen, Mask, Any]:
         """Advance the environments; those where the mask `begins` is true only restart.
 
-        Returns the results on the host, the mask of done episodes, and the last observations of
-        done episodes. These observations are still on the device in the mode SAME_STEP, and None in
-        other modes.
+        Returns the results on the host, the mask of done episodes, and `final_obs`. In the mode
+        SAME_STEP, `final_obs` has the observations before done episodes restart, still on the
+        device. In other modes, `final_obs` is None.
         """
         self._ready()
         invalid = gymnasium.error.InvalidAction

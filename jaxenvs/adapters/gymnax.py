@@ -41,7 +41,7 @@ class GymnaxEnv(environment.Environment):
     """Environment with the interface of gymnax 1.0; made by `to_gymnax`."""
 
     env: Env
-    auto_reset: bool = True  # whether `step` begins the next episode; False if a wrapper does so
+    auto_reset: bool = True  # whether `step` begins the next episode; if False, a wrapper begins it
 
     @property
     def default_params(self) -> Any:
@@ -168,10 +168,10 @@ def to_gymnax(
     """Return an environment (or the environment of an id) with the interface of gymnax.
 
     With `legacy`, `step` returns the five values of gymnax 0.0, as PureJaxRL, rejax, PureJaxQL and
-    Craftax_Baselines expect. With `auto_reset=False`, `step` does not restart episodes; a wrapper
-    must do so, such as craftax's optimistic resets. If `env` is an id, `fields` are passed to
-    `jaxenvs.make`. Both interfaces use only gymnax's spaces and base class, so they work with any
-    installed gymnax from 0.0.9 on.
+    Craftax_Baselines expect. With `auto_reset=False`, `step` does not restart episodes; a wrapper,
+    such as craftax's optimistic resets, must restart them. If `env` is an id, `fields` are passed
+    to `jaxenvs.make`. Both interfaces use only gymnax's spaces and base class, so they work with
+    any installed gymnax from 0.0.9 on.
     """
     kind = LegacyGymnaxEnv if legacy else GymnaxEnv
     return kind(common.environment(env, fields, "to_gymnax"), auto_reset)
@@ -212,8 +212,9 @@ def restarting(env: Env) -> Any:
 
     If `ended` is false, the function returns `state`. A single call generates a level only if
     `ended` is true. Under `vmap`, the function calls `reset_rows` of a `make_vec` batch, which
-    generates levels as the `reset_source` of `env` says, with `exact` in place of `pool`. A single
-    call and a call under `vmap` give the same levels.
+    generates levels as the `reset_source` of `env` says. The source `exact` replaces `pool`,
+    because gymnax's state has no place for a pool of prepared levels. A single call and a call
+    under `vmap` give the same levels.
     """
     source = "exact" if env.reset_source == "pool" else env.reset_source
 

@@ -1,6 +1,6 @@
 """`to_torch_vec`: a batch of one environment that returns PyTorch tensors on the batch's device.
 
-Results are exchanged by DLPack, without copies. On a GPU, the host does not wait for them. The
+Results are exchanged by DLPack, without copies. On a GPU, the host does not wait for results. The
 batch has the methods of Gymnasium's `VectorEnv`, with two deliberate differences. First, every
 entry of `info` covers the whole batch, also entries that only matter for done environments, because
 selecting these environments would make the host wait. Second, actions outside the action space are
@@ -161,8 +161,8 @@ def to_torch_vec(
     every action is compared with the action space, and the host waits for the GPU. If `env` is an
     id, `fields` are passed to `jaxenvs.make`.
 
-    A tensor shares memory with a JAX array that only the caller uses: no later step overwrites it,
-    and changing it in place does not change the state. Raises the errors of `make_vec`, and
+    The caller may keep the returned tensors and change them in place: no later step reads or
+    overwrites their memory, although JAX allocated it. Raises the errors of `make_vec`, and
     `ValueError` for a device that JAX or PyTorch cannot use.
     """
     return TorchVectorEnv(

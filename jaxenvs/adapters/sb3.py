@@ -57,7 +57,8 @@ class SB3VecEnv(VecEnv):
     def reset(self) -> Any:
         """Start an episode in every environment; return the first observations.
 
-        If `seed()` was called since the previous reset, its seeds are used.
+        Each environment continues its sequence of random numbers, unless `seed()` was called since
+        the previous reset; then it gets its seed from that call.
         """
         for options in self._options:
             refuse_options(options, ())
@@ -116,8 +117,9 @@ class SB3VecEnv(VecEnv):
         if attr_name in ("render_mode", "metadata"):
             return [getattr(self.batch, attr_name) for _ in rows]
         default = getattr(self.jaxenv.default_params, attr_name, None)
-        # If `attr_name` is not a param, `default` is None, which has no leaves. A param that
-        # consists of several arrays is not a leaf either.
+        # Read `attr_name` from the environment unless it is a param of one array. For a name that
+        # is not a param, `default` is None, which has no leaves. A param of several arrays is not a
+        # leaf either.
         if not jax.tree_util.all_leaves([default]):
             return [getattr(self.jaxenv, attr_name) for _ in rows]
         value = np.asarray(getattr(self.batch.params, attr_name))

@@ -49,7 +49,8 @@ def as_box(space: Space) -> Box:
 def ends(box: Box) -> tuple[Any, Any]:
     """Return the bounds (low, high) of a Box.
 
-    If all entries have the same bounds, both are single numbers, as most agents expect.
+    The bounds are single numbers if they are the same for all entries, as most agents expect.
+    Otherwise they are arrays.
     """
     pair = (box.low, box.high)
     if not box.low.size or any((bound != bound.flat[0]).any() for bound in pair):

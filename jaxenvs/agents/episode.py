@@ -135,8 +135,8 @@ class Episode:
     def act(self, names: Sequence[str]) -> Taken:
         """Take actions in order, until one is not legal or the episode ends.
 
-        An action is given by its name, the unique beginning of its name, or its number. Raises
-        `UsageError` if `names` is empty or longer than `MAX_ACTIONS`.
+        An action is given by its name, its number, or the beginning of its name if no other legal
+        action fits. Raises `UsageError` if `names` is empty or longer than `MAX_ACTIONS`.
         """
         if not 0 < len(names) <= MAX_ACTIONS:
             given = counted(len(names), "action")
@@ -207,7 +207,7 @@ class Episode:
         return self.env.describe_changes(before, self.state)
 
     def score(self) -> Score:
-        """Return steps, return, end, success and achievements of the episode so far."""
+        """Return the `Score` of the episode so far."""
         now, env, state = self._session.now, self.env, self.state
         earned = np.asarray(now.earned[0])
         success = self._solved_at is not None if defines_success(env) else None

@@ -103,9 +103,9 @@ class Games:
     reach any session that was opened with None, if it knows the session's name. Names cannot be
     guessed.
 
-    The least recently used session is closed if a client with a known identity opens more than
-    `per_client` sessions, or if all clients together open more than `in_all`. Methods may be called
-    from several threads.
+    If a client with a known identity opens more than `per_client` sessions, its least recently used
+    session is closed. If all clients together open more than `in_all` sessions, the least recently
+    used of all sessions is closed. Methods may be called from several threads.
     """
 
     def __init__(self, per_client: int = PER_CLIENT, in_all: int = IN_ALL) -> None:

@@ -64,8 +64,8 @@ def _run(argv: list[str]) -> int:
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING)
     if options.http:
         listening = listen(PORT if options.port is None else options.port)
-        # With the argument `host`, the app answers only requests with allowed Host and Origin
-        # headers.
+        # The argument `host` makes the app refuse requests whose header Host or Origin names
+        # another machine, such as requests that a web page sends from the user's browser.
         app = make_server().streamable_http_app(host=HOST)
         serve(app, listening, "/mcp")
     else:

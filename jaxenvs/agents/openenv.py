@@ -35,7 +35,10 @@ CONNECTIONS = 64  # maximum number of connections, each with its own episode
 
 
 class NamedAction(Action):
-    """An action: its name, the unique beginning of its name, or its number."""
+    """An action: its name, its number, or the beginning of its name if no other legal action fits.
+
+    With actions `left` and `right`, for example, `l` names `left`.
+    """
 
     action: str
 
@@ -116,7 +119,7 @@ class JaxEnvironment(Environment):
         )
 
     def get_metadata(self) -> EnvironmentMetadata:
-        """Return name, description and version."""
+        """Return the environment's name and description, and the version of jaxenvs."""
         about = (type(self._env).__doc__ or "").strip().partition("\n\n")[0]
         return EnvironmentMetadata(name=self._id, description=about, version=__version__)
 

@@ -21,7 +21,7 @@ from .games import Games, check_id, environment
 
 logger = logging.getLogger(__name__)
 MAX_ITEMS = 1000  # maximum length of a list in an answer
-MAX_PROBLEM = 4000  # maximum number of characters of an answer that failed
+MAX_PROBLEM = 4000  # maximum number of characters in the text of a failed answer
 # The tool `rules` prints the page of an environment, which `jaxenvs info` prints too. FIELDS are
 # the titles of the sections about arguments of `jaxenvs.make`. SECTIONS are the titles of the
 # sections that `rules` prints by default; with its argument `full`, it prints all sections.
@@ -30,7 +30,7 @@ SECTIONS = ("Rules", "Actions", "Reward", "Episode ends", "Achievements", *FIELD
 
 
 class Client(NamedTuple):
-    """The client that calls a tool, and the `Games` object that stores its sessions."""
+    """The client that calls a tool, and the `Games` object with its sessions (named episodes)."""
 
     games: Games
     name: str | None = ""  # identity of the client; None if the identity is not known
@@ -222,7 +222,7 @@ def _close(client: Client, given: Mapping[str, Any]) -> Answer:
 def scene(episode: Episode, detail: str, steps: int = 1) -> str:
     """Return the description of the current state, the status and the legal actions.
 
-    steps: number of steps whose changes are described, if `detail` is `changes`.
+    steps: number of the last steps whose changes are described, if `detail` is `changes`.
     """
     words = episode.describe(detail, steps)
     return "\n".join([words, status(episode), offered(episode, NAMES_SHOWN)])

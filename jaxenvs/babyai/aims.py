@@ -1,4 +1,8 @@
-"""Aims of BabyAI's missions, from which `jaxenvs.grid.oracle` computes lower bounds."""
+"""Convert BabyAI's missions to aims, from which lower bounds on the steps to success are computed.
+
+An aim has a set of cells, of which the agent must face one in order to succeed. The exact solver
+`jaxenvs.grid.oracle` computes the bounds.
+"""
 
 from typing import Any
 
@@ -19,7 +23,7 @@ _ACTS = np.array(
 
 
 def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
-    """Return the necessary conditions of success: one aim per instruction, or two if `puts`.
+    """Return the aims (necessary conditions of success): one per instruction, or two if `puts`.
 
     puts: whether instructions can have the verb `PUT_NEXT`, "put A next to B". The second aim of an
         instruction is then to bring A to B, or B to A.

@@ -31,10 +31,10 @@ from ..grid.tiles import Colour, Kind
 from . import mission as m
 from .aims import mission_aims
 
-# Largest number of levels that a reset draws until one is accepted (`level_budget`). 200 draws are
-# ample, because a class rejects at most three quarters of its levels.
+# Value of `level_budget`: largest number of levels that a reset draws until one is accepted. 200
+# draws are ample, because a class rejects at most three quarters of its levels.
 TRIES = 200
-# Bit masks of the instructions on the two sides of a mission, see the module `mission`.
+# Bit masks of the instructions on the two sides of a mission such as "a, then b".
 LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100
 
 
@@ -77,7 +77,8 @@ class BabyEnv(RoomGrid):
     obs: str = "dict"
 
     mission_length: ClassVar[int] = m.LENGTH
-    # "exact", because a level costs more than a step and some levels are rejected.
+    # How a batch makes levels for resets. "exact" generates levels only for environments whose
+    # episode has ended, because a level costs more than a step and some levels are rejected.
     reset_source: ClassVar[str] = "exact"
     level_format: ClassVar[str] = "jaxenvs.babyai.leveltext.form"
     min_room_size: ClassVar[int] = 4
@@ -171,7 +172,10 @@ class BabyEnv(RoomGrid):
         return Transition(after, reward, success | failure, self.info(after))
 
     def aims(self, state: Any) -> tuple[Aim, ...]:
-        """Return the necessary conditions of success, up to two for each instruction."""
+        """Return the necessary conditions of success, up to two for each instruction.
+
+        The exact solver `jaxenvs.grid.oracle` computes lower bounds on the steps from them.
+        """
         return mission_aims(state, m.PUT_NEXT in self.verbs)
 
     def ending(self, level: Level) -> Ending:
@@ -291,7 +295,7 @@ def any_of(plan: Plan, *things: Thing) -> UInt8[Array, ""]:
 
 @struct
 class _Scene:
-    """Facts after an action that decide whether an instruction is accomplished or fails.
+    """Facts about one step that decide whether an instruction is accomplished or fails.
 
     Marks are bit masks as in `BabyState.marks`: bit d is set if description d fits the object.
     """

@@ -161,7 +161,8 @@ class GoToImpUnlock(LockedMaze):
     """Go to an object in a locked room; the mission does not say that the door must be unlocked.
 
     As in MiniGrid, 5 % of the levels have no solution, because the key lies in the locked room.
-    Other objects may lie there, too. With `key_outside`, the locked room has only the target.
+    Other objects may lie there, too. If the field `key_outside` is true, the locked room has only
+    the target.
     """
 
     def draw(self, plan: Plan) -> UInt32[Array, "1"]:

@@ -99,8 +99,8 @@ class OpenTwoDoors(BabyEnv):
     """Open the left door of a room, then the right door; the mission names their colours."""
 
     room_size: int = 6
-    first_color: str = "any"  # colour of the left door; "any" draws it
-    second_color: str = "any"  # colour of the right door; "any" draws it
+    first_color: str = "any"  # colour of the left door; random if "any"
+    second_color: str = "any"  # colour of the right door; random if "any"
     strict: bool = False  # whether the mission fails if the right door is toggled first
 
     steps_per_cell: ClassVar[int] = 20

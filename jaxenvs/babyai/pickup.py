@@ -24,7 +24,7 @@ class Pickup(BabyEnv):
     """
 
     num_dists: int = 18  # number of objects in the maze
-    unblock: bool = False  # whether the agent can reach some object only by moving others
+    unblock: bool = False  # whether the agent can reach some object only by moving other ones
 
     level_budget: ClassVar[int] = TRIES
     verbs: ClassVar[tuple[int, ...]] = (m.PICK_UP,)

@@ -92,7 +92,9 @@ class PutNext(OpenRooms):
 @level("PutNextS6N3Carrying-v0", room_size=6, objs_per_room=3)
 @level("PutNextS7N4Carrying-v0", room_size=7, objs_per_room=4)
 class PutNextCarrying(PutNext):
-    """Put an object that the agent already carries at the start next to another object (`PutNext`).
+    """Put down an object, which the agent carries from the start, next to another object.
+
+    The objects are placed as in `PutNext`.
 
     If `obs` is "image", "dict" or "onehot", the first observation still shows the object on the
     floor, because MiniGrid's reset observes before it gives the object to the agent. If `obs` is
@@ -105,7 +107,8 @@ class PutNextCarrying(PutNext):
     def reset_state(self, key: Key, level: Level, params: Params) -> BabyState:
         """Return the initial state, in which the agent already carries the object to put down.
 
-        The carried object is the one that fits the mission's first description (bit 0 of `marks`).
+        The mission describes two objects. The carried object is the one that fits the first
+        description; bit 0 of `marks` is set in its cell.
         """
         state = super().reset_state(key, level, params)
         there = (state.marks & 1) != 0

@@ -23,7 +23,7 @@ class Unlock(LockedMaze):
     """Find the key of a locked door somewhere in a maze, and open the door.
 
     As in MiniGrid, 4 % of the levels have no solution, because the key lies in the locked room.
-    Other objects may lie there, too. With `key_outside`, the locked room is empty.
+    Other objects may lie there, too. If the field `key_outside` is true, the locked room is empty.
     """
 
     verbs: ClassVar[tuple[int, ...]] = (m.OPEN,)

@@ -24,7 +24,8 @@ class ClassicEnv(Env):
     """Base class of the classic control problems; it draws the state over a fixed background."""
 
     package: ClassVar[str] = "gymnasium"
-    # Source of new levels; `auto` suits levels that are cheap to generate.
+    # How a batch makes levels for resets. `auto` suits levels that are cheap to generate: on a GPU,
+    # a small batch generates a level for every environment in every step.
     reset_source: ClassVar[str] = "auto"
     fully_observed: ClassVar[bool] = True
     place: ClassVar[Place]  # background over which the state is drawn

@@ -38,7 +38,7 @@ class MountainCarParams(Params):
     force: Number  # change of the car's velocity in a step with a full push
     gravity: Number  # largest change of the car's velocity in a step by gravity
     goal: Number  # position of the flag
-    goal_speed: Number  # lowest velocity with which the car must reach the flag
+    goal_speed: Number  # lowest velocity at the flag that ends the episode
 
 
 @struct
@@ -72,7 +72,7 @@ class Valley(ClassicEnv):
         )
 
     def draw_level(self, key: Key, params: Any) -> Float32[Array, "2"]:
-        """Draw an initial position near the bottom of the valley; the velocity is 0."""
+        """Draw an initial position near the bottom of the valley; the initial velocity is 0."""
         return jnp.stack([BOTTOM + uniform(key, START)[0], jnp.float32(0)])
 
     def reset_state(self, key: Key, level: Float32[Array, "2"], params: Any) -> MountainCarState:
@@ -169,7 +169,7 @@ class MountainCar(Valley):
         return Transition(after, jnp.where(was, 0.0, -1.0), arrived)
 
     def ending(self, level: Float32[Array, "2"]) -> Ending:
-        """Return a state in front of the flag, and the two pushes that take the car to the flag."""
+        """Return a level near the flag and two pushes that reach the flag, for `jaxenvs check`."""
         return Ending(jnp.array([0.44, 0.04], jnp.float32), (2, 2))
 
 
@@ -226,7 +226,7 @@ class MountainCarContinuous(Valley):
         return Transition(after, jnp.where(was, 0.0, reward), arrived)
 
     def ending(self, level: Float32[Array, "2"]) -> Ending:
-        """Return a state in front of the flag, and the two pushes that take the car to the flag."""
+        """Return a level near the flag and two pushes that reach the flag, for `jaxenvs check`."""
         return Ending(jnp.array([0.39, 0.04], jnp.float32), (np.ones(1, np.float32),) * 2)
 
 

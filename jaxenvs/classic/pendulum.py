@@ -50,12 +50,13 @@ class PendulumState(State):
 
 @register("Classic-Pendulum-v0", aliases=("Pendulum-v1",))
 class Pendulum(ClassicEnv):
-    """Swing a rod up from any angle and keep it upright, with a torque too weak to lift it.
+    """Swing a rod up from any angle and keep it upright, with a torque too weak to lift it at once.
 
     Actions: float32 (1,): torque from -2 to 2 N m, positive counter-clockwise.
     Observation: float32 (3,): cosine and sine of the angle from upright (rad, counter-clockwise),
         angular velocity (rad/s).
-    Reward: -(angle^2 + 0.1 speed^2 + 0.001 torque^2) of the state before the step.
+    Reward: -(angle^2 + 0.1 speed^2 + 0.001 torque^2), with the angle and the angular velocity
+        (speed) before the step.
     Episode ends: never terminates; truncated after 200 steps.
     """
 

@@ -41,7 +41,7 @@ ROOM = Place(rows=8, columns=8, tile=0.6, left=2.4, top=2.4)  # Acrobot's backgr
 STAND = Place(rows=8, columns=8, tile=0.35, left=1.4, top=1.4)  # Pendulum's background
 HILLS = Place(rows=9, columns=12, tile=0.15, left=1.2, top=1.3)  # MountainCar's background
 
-AXLE = 0.27  # height of the pole's axle above the track, m
+AXLE = 0.27  # height of the axle of CartPole's pole above the track, m
 REACH = 1.0  # length at which CartPole's pole, Pendulum's rod and each link of Acrobot are drawn, m
 
 
@@ -88,11 +88,11 @@ def rod(background: Pixels, angle: Number, tile_size: int) -> Pixels:
 
 
 def links(background: Pixels, upper: Number, lower: Number, bar: float, tile_size: int) -> Pixels:
-    """Draw Acrobot's two links, and the bar as a horizontal line.
+    """Draw Acrobot's two links, and the bar above which the free end must swing.
 
     `upper` is the angle of the upper link from hanging, `lower` the angle of the lower link
     relative to the upper link (rad counter-clockwise), `bar` the height of the bar above the upper
-    joint (m). A drawn link is `REACH` = 1 m long.
+    joint (m). A drawn link is `REACH` = 1 m long; the bar is drawn as a horizontal line.
     """
     x, y = points(background, ROOM, tile_size)
     joint_x, joint_y = jnp.sin(upper), -jnp.cos(upper)

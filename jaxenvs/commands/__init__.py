@@ -1,4 +1,4 @@
 """Code of the command line: table of commands, argument parser, shell completion.
 
-The commands `list`, `info`, `check`, `games` and `levels` are here too.
+The package also has the commands `list`, `info`, `check`, `games` and `levels`.
 """

@@ -17,7 +17,7 @@ from ..core.files import cache_folder, is_private
 
 SUFFIX = "-cache"  # suffix of the names of JAX's cache files
 MAX_BYTES = 512 * 2**20
-TRIMMED = 0.75  # `trim` removes programs until at most this fraction of MAX_BYTES is left
+TRIMMED = 0.75  # `trim` removes programs until at most this fraction of its limit is left
 MIN_COMPILE_SECONDS = 0.05  # programs that compile in less time are not cached
 # Text in JAX's warnings about entries that it cannot read or write.
 WARNING = "persistent compilation cache entry"
@@ -70,7 +70,7 @@ def trim(path: Path, most: int = MAX_BYTES) -> None:
 
 
 def _watch(path: Path) -> None:
-    """Make JAX's warnings about unreadable or unwritable entries empty the cache folder.
+    """From now on, empty the cache folder when JAX warns that it cannot read or write an entry.
 
     The user does not see these warnings. An entry is truncated if the disk was full or the process
     was killed while JAX wrote it. JAX writes each entry only once, so every later read of the entry

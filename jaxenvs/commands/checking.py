@@ -1,4 +1,4 @@
-"""`jaxenvs check ID`: check that environments, also of other packages, satisfy `check_env`."""
+"""`jaxenvs check ID`: test environments of jaxenvs or of other packages with `check_env`."""
 
 import sys
 

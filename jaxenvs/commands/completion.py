@@ -193,7 +193,7 @@ complete -c jaxenvs -f -n 'test (count (commandline -opc)) -gt 1' -a '(__jaxenvs
 def script(shell: str) -> str:
     """Return the completion script for one of `SHELLS`.
 
-    If no word fits, the script completes file names.
+    If no completion begins with the typed word, the script completes file names.
     """
     known = words()
     program = shlex.quote(_program(known))

@@ -86,7 +86,10 @@ def is_plain(run: dict[str, Any]) -> bool:
 
 
 def is_same_task(run: dict[str, Any]) -> bool:
-    """Return whether a recorded run did not change its task, for example by a constructor field."""
+    """Return whether a run was recorded in the unchanged task of its id.
+
+    A constructor field that the command sets, for example, changes the task; a bonus does not.
+    """
     return ADDED.issuperset(run["apart"])
 
 

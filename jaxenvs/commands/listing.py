@@ -1,4 +1,4 @@
-"""`jaxenvs list [WORD ...]`: print all registered ids, or those that contain all the words."""
+"""`jaxenvs list [WORD ...]`: print all registered ids, or those that match every word."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Build the page of an id, which `jaxenvs info` prints and the web site shows.
+"""Build the page of an environment, which `jaxenvs info` prints and the web site shows.
 
 The content comes from the code: docstrings, spaces, shapes of the state, fields and their comments.
 Only the returns come from `reference.json`, which `benchmarks/reference.py` writes.
@@ -129,7 +129,7 @@ def _facts(spec: EnvSpec, env: Env) -> Rows:
 
 
 def _source(spec: EnvSpec) -> str:
-    """Return text that names the default reset source of a batch."""
+    """Return text that names the default `reset_source`: how a batch makes levels for resets."""
     accelerator = ", on an accelerator `'stock'`" if spec.reset_source == "exact" else ""
     return f"`reset_source={spec.reset_source!r}`{accelerator}"
 

@@ -1,6 +1,7 @@
 """Find the shortest plans of levels, for `jaxenvs levels solve` and `jaxenvs solve`.
 
-The plans are printed as a table, and written as JSON or drawn as a GIF.
+A plan is a sequence of actions from the start of a level to success. The plans are printed as a
+table, and written as JSON or drawn as a GIF.
 """
 
 import argparse
@@ -27,7 +28,7 @@ BUDGET = 1_000_000  # default of --node-budget: maximum number of states that a 
 def run(env: Env, entries: Sequence[Entry], options: argparse.Namespace) -> int:
     """Solve levels of one environment, print a table, and write the files of --json and --gif.
 
-    Returns exit code 1 if a level has no proven plan.
+    Returns exit code 0 if each level has a plan that is proven to be the shortest, otherwise 1.
     """
     if options.gif and len(entries) > 1:
         raise UsageError(f"--gif draws one level, the file has {len(entries)}; give it one level")
@@ -66,7 +67,10 @@ def _row(place: int, found: Solution, names: Sequence[str]) -> str:
 
 
 def _length(found: Solution) -> str:
-    """Return the length of the shortest plan as text: a number, its bounds or `no plan`."""
+    """Return the length of a level's shortest plan as text.
+
+    The text is the number of steps, bounds such as `>=5` or `5-9`, or `no plan`.
+    """
     if found.unsolvable:
         return "no plan"
     if found.proven:

@@ -18,7 +18,7 @@ class Command(NamedTuple):
 
     summary: str  # description that `jaxenvs --help` shows
     module: str  # module whose function `main(argv)` runs the command and returns its exit code
-    takes: dict[str, str]
+    takes: dict[str, str]  # position on the command line -> kind of the words that complete it
     """Kind of completed words by position: "" is the first word after the command, an option is the
     word after it, and "..." after either is any number of words. Other positions complete files."""
     extra: str = ""  # optional extra of jaxenvs that installs the packages the module needs

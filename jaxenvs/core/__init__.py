@@ -1,1 +1,1 @@
-"""The base class `Env`, the registry, the spaces, `VectorEnv` for batches, and the wrappers."""
+"""Core of jaxenvs: base class `Env`, registry of ids, spaces, batches (`VectorEnv`), wrappers."""

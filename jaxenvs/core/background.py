@@ -50,10 +50,10 @@ class Background(Generic[T]):
 
 
 def is_busy() -> bool:
-    """Return whether the thread of any `Background` still exists, because it may run a job.
+    """Return whether a job may still be running: whether the thread of any `Background` exists.
 
-    A thread without a job ends at `close`. A command calls this function when it has finished. If
-    the result is True, the command exits with `os._exit`, because a normal exit of Python would
-    wait for the job. A compilation can take minutes.
+    A thread without a job ends at `close`. The command line calls this function when a command has
+    finished. If the result is True, the process exits with `os._exit`, because a normal exit of
+    Python would wait for the job, such as a compilation of minutes.
     """
     return any(thread.name.startswith(NAME) for thread in threading.enumerate())

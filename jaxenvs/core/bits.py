@@ -40,11 +40,11 @@ def cut(word: Int32[Array, "*batch"], *bits: int) -> list[Int32[Array, "*batch"]
 
 
 def kept(*fields: tuple[Any, int]) -> list[Array]:
-    """Return the values of pairs (value, number of bits); on a CPU, compute each value only once.
+    """Return the values of pairs (value, number of bits) unchanged, but each computed only once.
 
-    On a CPU, XLA would otherwise recompute the values in every operation that uses them. Therefore
-    `join` packs the values into one int32, `settled` makes XLA store this int32 in memory, and
-    `cut` unpacks the values.
+    Without this function, XLA on a CPU would recompute a value in every operation that uses it.
+    Therefore `join` packs the values into one int32, `settled` makes XLA on a CPU store this int32
+    in memory, and `cut` unpacks the values.
     """
     values = cut(settled(join(*fields)), *(bits for _, bits in fields))
     flags = [value.dtype == jnp.bool_ for value, _ in fields]
@@ -57,7 +57,7 @@ def any_of(words: Iterable[Array]) -> Array:
 
 
 def rank_of(uniform: Array, count: Int32[Array, "*batch"]) -> Int32[Array, "*batch"]:
-    """Map a uniform number in [0, 1) to a uniform integer in 0 .. count - 1.
+    """Convert a random number, uniform in [0, 1), to a random integer, uniform in 0 .. count - 1.
 
     The result is 0 if the count is 0.
     """

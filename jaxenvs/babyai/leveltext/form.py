@@ -1,9 +1,10 @@
 """Reader and writer of levels and states of BabyAI as text.
 
 MiniGrid's levels have the same format (`jaxenvs.grid.leveltext`) with fewer headers. Only BabyAI
-has, for example, the headers `marks` and `progress`, with the fields of these names in `BabyState`.
-Headers number instructions from 1: 1 and 2 are the left side of a mission, 3 and 4 the right side.
-In "a, then b", for example, b has number 3. Instruction i has the descriptions 2i - 1 and 2i.
+has, for example, the headers `marks` and `progress`, which contain the fields of `BabyState` with
+these names. Headers number a mission's instructions from 1. A mission such as "a, then b" has two
+sides: numbers 1 and 2 are the left side, 3 and 4 the right side, so b has number 3. Headers number
+descriptions, such as "a red ball", from 1 too: instruction i has the descriptions 2i - 1 and 2i.
 """
 
 import functools
@@ -66,7 +67,10 @@ def unpacked(env: BabyEnv, block: Block) -> Picture:
 
 
 def packed(env: BabyEnv, found: Picture) -> tuple[Headers, list[str]]:
-    """Convert a picture to the headers and the rows of a level's text."""
+    """Convert a picture of the editor to the headers and the rows of a level's text.
+
+    If all boxes have the same contents, the picture's header `contents` is repeated for each box.
+    """
     headers, rows = painting.packed(env, found)
     if not shared_contents(env):
         return headers, rows
@@ -85,7 +89,10 @@ def names(env: BabyEnv) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def read(env: BabyEnv, block: Block, *, strict: bool) -> BabyLevel | BabyState:
-    """Return the level or state that a block describes; raise `LevelError` if it is invalid."""
+    """Return the level or state that a block describes; raise `LevelError` if it is invalid.
+
+    strict: whether an ambiguous or unusual level is an error instead of a warning.
+    """
     found = grids.parsed(env, block, strict=strict, shared_contents=shared_contents(env))
     if found.is_state:
         pose = grids.agent(block, found)
@@ -94,7 +101,10 @@ def read(env: BabyEnv, block: Block, *, strict: bool) -> BabyLevel | BabyState:
 
 
 def write(env: BabyEnv, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the headers (name, value) and the picture's rows of a level or state."""
+    """Return the headers (name, value) and the picture's rows of a level or state.
+
+    form: None for the usual text; "minigrid" and "maze" write only the picture, without headers.
+    """
     found, rows = grids.common(env, value, form)
     if form is not None:
         return found, rows
@@ -164,7 +174,7 @@ def headers(env: BabyEnv, value: Any, block: Block) -> list[tuple[str, str]]:
 
 
 def _is_read(env: BabyEnv, value: Any, block: Block) -> bool:
-    """Return whether reading `block` without a header `task` gives the task of `value`."""
+    """Return whether `block`, which has no header `task`, is read with the same task as `value`."""
     try:
         if isinstance(value, BabyState):
             found = read_state(
@@ -188,7 +198,10 @@ def _marked(env: BabyEnv) -> Any:
 
 
 def _words(env: BabyEnv, block: Block, grid: np.ndarray) -> tuple[np.ndarray, dict[int, bool]]:
-    """Return the instructions of a block without the bits `UNIQUE`, and `Sentence.articles`."""
+    """Return the packed instructions of a block's mission, and its articles (`Sentence.articles`).
+
+    The bits `UNIQUE` of the instructions are not set.
+    """
     header = block.get("mission")
     if header is None:
         example = sentences.EXAMPLES[env.verbs[0]]

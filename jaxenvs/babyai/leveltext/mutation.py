@@ -24,7 +24,10 @@ ARTICLES = 1 << (m.FIRST + m.UNIQUE) | 1 << (m.SECOND + m.UNIQUE)
 
 
 def mutate(env: BabyEnv, key: Key, level: Level, edits: int | Array) -> BabyLevel:
-    """Return a level after `edits` random edits, each drawn uniformly from the edits of `env`."""
+    """Return a level after `edits` random edits, each of a random kind among those that suit `env`.
+
+    An edit that makes the level invalid is undone.
+    """
     kinds = [*changes(env, fixed=False), functools.partial(redraw, env)]
     settled, is_valid = functools.partial(_settled, env), functools.partial(_is_valid, env)
     return edited(Edits(kinds, settled, is_valid), key, level, edits)
