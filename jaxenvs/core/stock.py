@@ -193,8 +193,8 @@ class Ring(NamedTuple):
         first, ready, chunks, served, rejected = trip.counters
         made, accepted = self._made(chunks)
         if self.starts.env.level_budget == 1 and self.size % self.chunk == 0:
-            # In this branch no level is ever rejected, so the chunk is copied as one block; a scatter
-            # would compute an index for every byte. The barrier keeps XLA from fusing level
+            # In this branch no level is ever rejected, so the chunk is copied as one block. A
+            # scatter would compute an index for every byte. The barrier keeps XLA from fusing level
             # generation into this copy. If fused, the thread of each byte would generate the whole
             # level that the byte belongs to.
             made = jax.lax.optimization_barrier(made)
