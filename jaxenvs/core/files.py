@@ -32,7 +32,7 @@ def cache_folder(variables: Mapping[str, str]) -> Path | None:
 
 
 def is_private(path: Path) -> bool:
-    """Return whether the current user owns the folder `path`, and nobody else can write to it.
+    """Return whether the current user owns the folder `path`, and no other user can write to it.
 
     Creates the folder if it is missing. On Windows, owner and write access are not checked.
     """
@@ -47,9 +47,9 @@ def is_private(path: Path) -> bool:
 
 
 def target(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a file that is to be replaced, with symbolic links followed.
+    """Return the path of a file that `replacing` will write, with symbolic links followed.
 
-    Raises `FileExistsError` if the path is a device, pipe, socket or folder, which the replacement
+    Raises `FileExistsError` if the path is a device, pipe, socket or folder, which a replacement
     would destroy.
     """
     found = Path(path)

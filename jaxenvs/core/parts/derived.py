@@ -62,7 +62,7 @@ class Derived:
         return Reset(self.observe(state, params), state)
 
     def checked_params(self, params: Any, where: str) -> Any:
-        """Return `params` as arrays with the dtypes of the default params, which None stands for.
+        """Return `params` as arrays with the dtypes of the default params; None: the defaults.
 
         Raises `TypeError` if the structure or a shape differs from the default params, or if a
         value does not fit its dtype. `where` begins the message.

@@ -111,8 +111,9 @@ class NormalizeObservation(StatefulWrapper):
     def begin(self, obs: PyTree[Array], ended: Moments | None) -> Moments:
         """Return the statistics at the start of an episode.
 
-        They continue those of the previous episode (`ended`); in the first episode they are new.
-        The first observation updates them, unless they are shared or frozen.
+        `ended` has the statistics at the end of the previous episode, which this episode continues;
+        None in the first episode. The first observation updates the statistics, unless they are
+        shared or frozen.
         """
         before = Moments.like(obs) if ended is None else ended
         counts = self.update_running_mean and not self.shared
