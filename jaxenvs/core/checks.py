@@ -51,7 +51,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def one_of(owner: str, name: str, given: object, allowed: Iterable[object]) -> None:
-    """Raise `ValueError` unless `given` is one of `allowed`."""
+    """Raise `ValueError` unless `given`, the value of argument `name`, is one of `allowed`."""
     allowed = tuple(allowed)
     if not isinstance(given, Hashable) or given not in allowed:
         near = suggestion(str(given), map(str, allowed))
@@ -186,7 +186,10 @@ def _refuse_number(leaf: Any, dtype: np.dtype, where: str) -> NoReturn:
 
 
 def state_of(state: Any, like: PyTree, where: str) -> None:
-    """Raise `TypeError` unless `state` has the structure, shapes and dtypes of `like`."""
+    """Raise `TypeError` unless `state` has the structure, shapes and dtypes of `like`.
+
+    `like` is a state of the environment, or the shapes and dtypes of its arrays.
+    """
     if jax.tree.structure(state) != jax.tree.structure(like):
         advice = "take it from env.reset or env.step (a state of make_vec fits no other step)"
         if jax.tree.structure(getattr(state, "state", None)) == jax.tree.structure(like):
@@ -279,7 +282,8 @@ def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
     if wants_integers and not np.issubdtype(arrays[0].dtype, np.integer):
         raise TypeError(f"{where} must be an integer of {space}, got {_describe(action)}")
     if isinstance(space, Box) and np.issubdtype(space.dtype, np.floating):
-        # `Box.clip` compares numbers of one kind: as an integer, a bound of 0.5 would become 0.
+        # Turn integers into floats. `Box.clip` casts the bounds to the action's dtype, so with an
+        # integer action a bound of 0.5 would become 0.
         is_float = np.issubdtype(arrays[0].dtype, np.floating)
         return action if is_float else arrays[0].astype(space.dtype)
     return action

@@ -26,7 +26,7 @@ class Pointing(NamedTuple):
 
     The picture is divided evenly into `rows` times `columns` rectangles, called places. A place
     shows, for example, a lamp of Lights Out or a peg of the Tower of Hanoi. The player selects a
-    place with the mouse or a cursor.
+    place with the mouse, or with a cursor that keys move.
     """
 
     rows: int  # number of rows into which the picture is divided
@@ -116,7 +116,7 @@ def cells(rows: int, columns: int, does: str) -> Controls:
 
 
 def sign(key: str) -> str:
-    """Return the label of a key, for the help; a capital letter such as U gives `Shift U`."""
+    """Return a key's label for the help, such as `Enter` for "return" and `Shift U` for "U"."""
     if len(key) == 1 and key.isupper():
         return f"Shift {key}"
     if key.startswith("ctrl "):

@@ -1,9 +1,9 @@
 """Action distributions of policies, parametrised by the outputs of a policy network.
 
 For a Discrete space the outputs are one logit per action; for a MultiDiscrete space the logits of
-all components, concatenated. For a Box they are the mean and raw standard deviation of one Gaussian
-per component. The samples of the Gaussians are squashed by tanh and scaled to the bounds (Haarnoja
-et al., 2018).
+all components, concatenated. For a Box they are the mean and the raw standard deviation (before a
+softplus) of one Gaussian per component. The samples of the Gaussians are squashed by tanh and
+scaled to the bounds (Haarnoja et al., 2018).
 
 `draw` returns the sample before tanh, and `log_prob` takes this sample as its argument. Computing
 the sample from an action would invert tanh, which loses precision for actions near the bounds.
@@ -117,7 +117,10 @@ class TanhGaussian:
 
     @property
     def outputs(self) -> int:
-        """Number of network outputs per observation: all means, then all raw deviations."""
+        """Number of network outputs per observation: all means, then all deviations' raw values.
+
+        `moments` turns a raw value into a standard deviation.
+        """
         return 2 * self.numbers
 
     @property
@@ -162,8 +165,8 @@ class TanhGaussian:
     ) -> Float32[Array, "*batch"]:
         """Return the log-density of each action; `drawn` is the sample before tanh.
 
-        By change of variables, it is the Gaussian's log-density of the sample minus the log of the
-        derivative of `action`.
+        By change of variables, the result is the log-density of the sample under the Gaussians,
+        minus the log of the derivative of `action`.
         """
         mean, deviation = self.moments(outputs)
         normal = -0.5 * jnp.square((drawn - mean) / deviation) - jnp.log(deviation)

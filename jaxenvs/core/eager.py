@@ -21,8 +21,8 @@ import numpy as np
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-# Maximum number of compiled programs kept in memory. Each environment and method has one program;
-# the least recently used program is dropped.
+# Maximum number of compiled functions kept in memory, one for each environment and method. Beyond
+# it, the least recently used function is dropped.
 MOST_PROGRAMS = 256
 _off: contextvars.ContextVar[bool] = contextvars.ContextVar("op_by_op", default=False)
 
@@ -70,8 +70,8 @@ def compiled(method: Method) -> Method:
 def shared(method: Method) -> Method:
     """Return the jitted function that eager calls of a bound method run.
 
-    `compiled` must decorate the method. JAX traces the function once, and all traces that call it
-    reuse the result.
+    `compiled` must decorate the method. JAX traces the jitted function once; all traces that call
+    it reuse the traced program.
     """
     program = method.__func__.compiled_for(method.__self__)  # type: ignore[attr-defined]
     return lambda *args, **kwargs: program(args, kwargs)  # type: ignore[return-value]

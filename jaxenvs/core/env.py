@@ -34,7 +34,7 @@ __all__ = ["Ending", "Env", "Params", "Reset", "State", "Step", "Transition"]
 class Params(Struct):
     """Parameters that may change without recompilation and may differ within a batch.
 
-    Subclass it to add more.
+    An environment with further parameters subclasses `Params`.
     """
 
     # Time limit in steps; the step that reaches it truncates the episode. Any number type is
@@ -92,8 +92,8 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
     def default_params(self) -> Params:
         """Default parameters.
 
-        If the environment reproduces an environment of another package (`package`), its defaults
-        are the defaults of that package.
+        An environment that reproduces one of another package, such as MiniGrid, uses the defaults
+        of that package.
         """
         raise NotImplementedError
 
@@ -174,7 +174,7 @@ class Env(PlayerPart, LearnerPart, UpstreamPart, BatchPart, TextPart, Derived):
 
     @eager.compiled
     def sample_level(self, key: Key, params: Any = None) -> PyTree[Array]:
-        """Draw a level as `reset` does; pass it to `reset_to` to start episodes in it."""
+        """Draw a level as `reset` does. To start episodes in this level, call `reset_to`."""
         key = checks.single_key(key, "sample_level")
         return levels.first_accepted(self, key, self.checked_params(params, "sample_level"))
 

@@ -18,7 +18,7 @@ class MissingExtraError(ImportError):
 
 
 def require(packages: Iterable[str], extra: str) -> None:
-    """Raise `MissingExtraError` if any of the packages is missing."""
+    """Raise `MissingExtraError` if a package is missing; `extra` names the extra to install."""
     missing = [name for name in packages if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingExtraError(missing, extra)

@@ -12,8 +12,8 @@ from .spaces import Space
 # Largest number of array entries that a text lists; a larger array is shown as dtype and shape.
 MOST_NUMBERS = 400
 RGB = tuple[int, int, int]
-# How the panel next to the picture shows a fact. Plain text, such as a description for a language
-# model, has no bars or icons; there, `sentences` writes label and value as words.
+# How a viewer shows a fact in the panel next to the picture. Plain text, such as a description for
+# a language model, has no bars or icons; there, `sentences` writes label and value as words.
 Kind = Literal["text", "sentence", "bar", "count", "clock", "icon"]
 
 
@@ -66,7 +66,10 @@ def bar(label: str, amount: int, most: int, icon: str = "", colour: RGB | None =
 
 
 def count(label: str, amount: int, icon: str = "") -> Fact:
-    """Return a fact that a panel shows as a number, such as an item of an inventory."""
+    """Return a fact that a panel shows as an icon with a number, such as the wood in an inventory.
+
+    `amount` is the number, and `icon` the name of the icon for `Env.icon`.
+    """
     return Fact(label, f"{amount}", "count", amount, icon=icon)
 
 
@@ -110,6 +113,7 @@ def away(ahead: int, right: int, names: tuple[str, str] = ("ahead", "behind")) -
     """Describe a position relative to the agent in words: `2 steps ahead and 1 to the left`.
 
     `ahead` and `right` are numbers of steps; negative numbers mean backwards and to the left.
+    `names` are the words for ahead and backwards.
     """
     parts = []
     if ahead:

@@ -32,9 +32,9 @@ def cache_folder(variables: Mapping[str, str]) -> Path | None:
 
 
 def is_private(path: Path) -> bool:
-    """Return whether only the current user can write to the folder.
+    """Return whether the current user owns the folder `path`, and no other user can write to it.
 
-    Creates the folder if it is missing. On Windows, write access is not checked.
+    Creates the folder if it is missing. On Windows, owner and write access are not checked.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -47,10 +47,10 @@ def is_private(path: Path) -> bool:
 
 
 def target(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a file that is to be written, with symbolic links followed.
+    """Return the path of a file that `replacing` will write, with symbolic links followed.
 
-    Raises `FileExistsError` if the path is a device, pipe, socket or folder: replacing it would
-    destroy it.
+    Raises `FileExistsError` if the path is a device, pipe, socket or folder, which a replacement
+    would destroy.
     """
     found = Path(path)
     if found.is_symlink():
@@ -87,9 +87,10 @@ def unfinished(folder: Path) -> list[Path]:
 
 
 def read_text(path: str | os.PathLike[str], most: int, errors: str = "strict") -> str:
-    """Read a UTF-8 text file or pipe without a byte order mark; line ends become newlines.
+    """Read a UTF-8 text file or pipe; drop a byte order mark, and turn all line ends into newlines.
 
-    Raises `ValueError` if it has more than `most` bytes. `errors` is an argument of `bytes.decode`.
+    Raises `ValueError` if the file has more than `most` bytes. `errors` is the argument of
+    `bytes.decode`: what happens to bytes that are not UTF-8.
     """
     with Path(path).open("rb") as file:
         content = file.read(most + 1)

@@ -24,12 +24,12 @@ from .extras import version
 
 
 class Flag(NamedTuple):
-    """A flag of XLA, with its value and the oldest release of jaxlib that accepts it."""
+    """A flag of XLA, the value to give it, and the oldest release of jaxlib that accepts both."""
 
     name: str
     value: str
-    # Oldest release of jaxlib that is known to accept the flag. `enable` does not set the flag for
-    # an older release: XLA ends the process if it does not know a flag or its value.
+    # Oldest release of jaxlib that is known to accept the flag and its value. `enable` does not set
+    # the flag for an older release: XLA ends the process if it does not know a flag or a value.
     since: tuple[int, ...]
 
     def __str__(self) -> str:

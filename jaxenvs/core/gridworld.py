@@ -123,9 +123,9 @@ def direction_vector(facing: Array) -> tuple[Int32[Array, ""], Int32[Array, ""]]
 
 
 class Sprites:
-    """All sprites of a family of grid environments, as an atlas for each tile size.
+    """All sprites of a family of grid environments, as one array (atlas) for each tile size.
 
-    `looks.sheet` paints the atlas; `sprite` returns the index of a sprite in it.
+    `looks.sheet` paints the atlas; the method `sprite` returns the index of a sprite in the atlas.
     """
 
     def __init__(
@@ -163,7 +163,8 @@ class Sprites:
 class GridWorld(Env):
     """A grid of tiles and an agent that sees a square of cells ahead of it.
 
-    A family subclasses it and adds the rules, `tile_space`, `observe_tiles` and `seen_tiles`.
+    A family of environments subclasses it and adds the rules, `grid_shape`, `tile_space`,
+    `observe_tiles` and `seen_tiles`.
     """
 
     view_size: int = 7  # side of the agent's square view in cells, an odd number
@@ -171,8 +172,8 @@ class GridWorld(Env):
     see_through_walls: bool = False  # whether the agent sees through walls and other opaque cells
     tile_size: int = 8  # side of a tile in the observations `rgb` and `rgb_full`, in pixels
 
-    # Levels are cheap: generating a level takes few integer operations. `auto` is fast for cheap
-    # levels.
+    # The reset source `auto` suits levels that are cheap to generate (see `VectorEnv`). Generating
+    # a level of most grid worlds takes few integer operations.
     reset_source: ClassVar[str] = "auto"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)
     # Names and keys of the actions, in order; `action_space` may have fewer actions.

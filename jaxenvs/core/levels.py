@@ -1,7 +1,7 @@
 """Draw levels, and draw again while the environment rejects them.
 
-An environment sets `level_budget`, the maximum number of candidate levels of one reset, and
-overrides `accepts`.
+An environment that may reject a level overrides `accepts`, and sets `level_budget`, the maximum
+number of candidate levels of one reset.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ from .random import Key
 
 
 def first_accepted(env: Any, key: Key, params: Any) -> PyTree[Array]:
-    """Draw candidate levels until `env` accepts one; return it.
+    """Draw candidate levels until `env` accepts one; return the accepted level.
 
     At most `level_budget` candidates are drawn. If all but the last are rejected, the last is
     returned without a check.

@@ -30,7 +30,7 @@ from .paint import (
     union,
 )
 
-# Number of variants of a sprite: without an agent, or with an agent facing right, down, left or up.
+# Variants of a tile's sprite: without an agent, and with an agent facing right, down, left or up.
 NUM_AGENTS = 5
 
 
@@ -161,7 +161,10 @@ def sheet(looks: Iterable[Look], num_codes: int, size: int) -> np.ndarray:
 
 
 def _agents(picture: np.ndarray, scale: Length, left: Length, top: Length) -> list[np.ndarray]:
-    """Return four copies of a picture with the agent on top, facing right, down, left and up."""
+    """Return four copies of a picture with the agent on top, facing right, down, left and up.
+
+    The agent is scaled by `scale`; `left` and `top` are the position of its upper left corner.
+    """
     return [_paint(picture, _agent(turns, scale, left, top)).round() for turns in range(4)]
 
 

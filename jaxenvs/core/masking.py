@@ -51,9 +51,9 @@ def has_illegal(env: Env) -> bool:
         jax.eval_shape(jax.vmap(env.action_mask, out_axes=None), *batch)
     except ValueError:
         return True
-    # The mask is the same in all states, so it is computed for a state of zeros. A program that is
-    # compiled ahead of time computes it, because such a program returns concrete values even if the
-    # caller is being traced.
+    # The mask is the same in all states, so it is computed for a state of zeros. The program is
+    # compiled ahead of time, because it then returns concrete values even while JAX traces the
+    # caller of `has_illegal`.
     constant = jax.jit(env.action_mask).lower(env.state_shape).compile()
     anything = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), env.state_shape)
     return not np.asarray(constant(anything)).all()

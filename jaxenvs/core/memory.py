@@ -15,9 +15,9 @@ def machine_memory() -> int | None:
 
 
 def device_memory(device: Any) -> int | None:
-    """Return the number of bytes that programs may use on a `jax.Device`; None if unknown.
+    """Return the number of bytes that JAX may use on a `jax.Device`; None if unknown.
 
-    For a CPU, this is the size of the main memory.
+    For a CPU, the result is the size of the main memory.
     """
     if device.platform == "cpu":
         return machine_memory()

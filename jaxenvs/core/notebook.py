@@ -21,7 +21,7 @@ SIDE, LARGEST = 192, 512  # desired and maximum length of the picture's longer s
 # Seconds to wait for the picture. If drawing takes longer, the summary has no picture. A thread
 # then finishes the picture, for the next summary of the same environment.
 PATIENCE = 5.0
-# Maximum number of characters of a value, and maximum number of rows of the table.
+# Maximum number of characters of a value in the summary's table, and maximum number of its rows.
 LETTERS, ROWS = 200, 24
 WAITING = "The level is still being compiled: show this again in a few seconds."
 

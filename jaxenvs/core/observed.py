@@ -36,8 +36,8 @@ class Canvas(NamedTuple):
 def canvas(space: Space) -> Canvas | None:
     """Return the `Canvas` for observations in `space`, or None if they cannot be drawn.
 
-    Matrices and images can be drawn. For a Dict space, the picture shows the first entry that can
-    be drawn.
+    Matrices, and images of 3 or 4 channels, can be drawn. For a Dict space, the picture shows the
+    first entry that can be drawn.
     """
     if isinstance(space, Dict):
         found = ((name, canvas(part)) for name, part in space.spaces.items())
@@ -86,9 +86,9 @@ def _categories(obs: Num[Array, "height width *one"], space: Box) -> Pixels:
 
 
 def _bytes(values: Num[Array, "..."], space: Box) -> UInt8[Array, "..."]:
-    """Scale values linearly from the bounds of the space to 0..255.
+    """Scale values linearly to 0..255, from the lowest to the highest bound of the space.
 
-    An infinite bound is replaced by the smallest or largest of the values.
+    The smallest or largest of `values` replaces an infinite bound.
     """
     values = values.astype(jnp.float32)
     low, high = np.float32(space.low.min()), np.float32(space.high.max())

@@ -15,7 +15,7 @@ import numpy as np
 # (x, y) -> mask of the points inside the shape
 Shape = Callable[[np.ndarray, np.ndarray], np.ndarray]
 RGB = tuple[int, int, int]
-Length = int | float  # a length, where the side of a tile is 1
+Length = int | float  # a length or coordinate; the side of a tile is 1
 Paint = str | RGB  # an RGB colour, or the name of a colour that the caller of `paint` resolves
 
 
@@ -121,7 +121,7 @@ def paint(
 ) -> np.ndarray:
     """Paint layers over a picture, an array (size, size, 3) of floats; return the new picture.
 
-    `rgb` turns the paint of a layer into RGB values.
+    `rgb` turns the paint of a layer into RGB values; the default only accepts RGB colours.
     """
     for layer in layers:
         share = layer.cover * coverage(layer.shape, picture.shape[0])[..., None]

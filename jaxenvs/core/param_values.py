@@ -1,7 +1,7 @@
 """Params that the user gives when making an environment: `make(id, max_steps_in_episode=50)`.
 
-The given params are stored in a field of the environment. Environments with different params are
-therefore unequal, and never share a compiled program.
+The environment stores them in its field `given_params`. Environments with different given params
+are therefore unequal, and never share a compiled program.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ LIMIT = "max_steps_in_episode"
 
 
 def constructor_fields(env: Any) -> tuple[dataclasses.Field[Any], ...]:
-    """Return the fields of an environment, or of a class, that `make` takes as keywords."""
+    """Return the dataclass fields of an environment, or of its class, that `make` can set."""
     return tuple(f for f in dataclasses.fields(env) if f.init and f.name != FIELD)
 
 
@@ -78,7 +78,7 @@ def with_params(env: Any, owner: str, given: Mapping[str, Any]) -> Any:
 
 
 class _Given(property):
-    """Property `default_params` that replaces defaults by the params given to `make`."""
+    """Property `default_params` in which values given to `make` replace the class's defaults."""
 
 
 def apply_to_defaults(cls: type) -> None:

@@ -8,9 +8,9 @@ from jaxtyping import Array, Int, UInt8
 def compose(
     tiles: Int[Array, "rows columns"], atlas: np.ndarray | UInt8[Array, "sprites size size 3"]
 ) -> UInt8[Array, "pixel_rows pixel_columns 3"]:
-    """Return the picture of a map of sprite indices.
+    """Return the picture of a map of tiles: each entry of `tiles` is the index of a sprite.
 
-    An index beyond the atlas becomes the last sprite.
+    `atlas` contains the sprites. An index beyond the last sprite selects the last sprite.
     """
     rows, columns = tiles.shape
     size = atlas.shape[1]

@@ -26,8 +26,8 @@ def by_platform(*args: Any, cpu: Callable[..., T], default: Callable[..., T]) ->
 def is_cpu_alone() -> bool:
     """Return whether JAX can only use CPUs: `JAX_PLATFORMS=cpu`, and no accelerator plugin.
 
-    The variable alone is not enough: with an installed plugin, JAX can still compile ahead of time
-    for an accelerator.
+    `JAX_PLATFORMS=cpu` alone is not enough: with an installed plugin, JAX can still compile ahead
+    of time for an accelerator.
     """
     only_cpu = jax.config.jax_platforms == "cpu"  # type: ignore[attr-defined]  # an option of JAX
     return only_cpu and not _has_plugin()

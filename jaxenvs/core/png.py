@@ -66,16 +66,17 @@ def packed(picture: UInt8[np.ndarray, "*shape 3"]) -> UInt32[np.ndarray, "*shape
 
 
 def unpacked(colours: UInt32[np.ndarray, "*shape"]) -> UInt8[np.ndarray, "*shape 3"]:
-    """Unpack the uint32s that `packed` returned into RGB values."""
+    """Turn uint32s that `packed` made back into RGB values."""
     return np.stack([colours >> 16, colours >> 8 & 255, colours & 255], axis=-1).astype(np.uint8)
 
 
 def _file(
     size: tuple[int, int], kind: int, rows: bytes, level: int, *chunks: tuple[bytes, bytes]
 ) -> bytes:
-    """Return a PNG file of (width, height) `size`, with colour type `kind` and image data `rows`.
+    """Return the content of a PNG file with the image data `rows`.
 
-    level: level of zlib's compression. chunks: pairs (name, data) that precede the image data.
+    size: (width, height). kind: PNG's colour type, 2 for RGB or 3 for a palette. level: level of
+    zlib's compression. chunks: pairs (name, data) that precede the image data.
     """
     header = struct.pack(">IIBBBBB", *size, 8, kind, 0, 0, 0)
     data = (b"IDAT", zlib.compress(rows, level))

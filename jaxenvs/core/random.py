@@ -77,7 +77,7 @@ def choose(word: UInt32[Array, " n"], allowed: Bool[Array, " n"]) -> Int32[Array
 
     `word` has one random uint32 per entry; the allowed entry with the largest uint32 is chosen. The
     index of the entry replaces the low bits of its uint32, so that the maximum contains the index.
-    The relative error of a probability is about n / 2**(32 - log2(n)).
+    The probabilities differ from a uniform choice by a relative error of about n**2 / 2**32.
     """
     low = np.uint32((1 << (word.shape[0] - 1).bit_length()) - 1)
     ticket = (word & ~low) | np.arange(word.shape[0], dtype=np.uint32)

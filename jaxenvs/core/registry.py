@@ -19,7 +19,7 @@ from .env import Env
 
 # Entry point group in which other packages list modules that register ids.
 ENTRY_POINTS = "jaxenvs.envs"
-LEVELS = "levels"  # keyword of `make` for the path of a file of levels
+LEVELS = "levels"  # keyword of `make` for the levels in which episodes begin
 _ID = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)*-v[0-9]+")
 # Pattern of an alias. Unlike an id of jaxenvs, it may lack a version.
 _ALIAS = re.compile(r"[A-Z][A-Za-z0-9]*(-[A-Za-z0-9]+)+")
@@ -163,8 +163,8 @@ def register(
 def spec(id: str) -> EnvSpec:
     """Return the registry entry of an id or an alias.
 
-    For `module:Id`, the module is imported first, so that it can register the id. Raises
-    `UnknownIdError` for an unknown id; the message names the closest ids.
+    `id` may have the form `module:Id`. The module is then imported first, so that it can register
+    `Id`. Raises `UnknownIdError` for an unknown id; the message names the closest ids.
     """
     if not isinstance(id, str):
         raise TypeError(
@@ -198,7 +198,7 @@ def make(id: str, **settings: Any) -> Env:
     """Build the environment that is registered under `id`.
 
     Keywords are constructor fields such as `obs="rgb"`, params such as `max_steps_in_episode=50`,
-    and `levels`, the path of a file of levels in which episodes begin.
+    and `levels`, the path of a file or folder of levels in which episodes begin.
 
     Raises `UnknownIdError` for an unknown id, `TypeError` for an unknown keyword, `ValueError` for
     a bad value, and `IncompleteError` if the class lacks a required method.

@@ -20,8 +20,8 @@ from .starts import LEVEL, Starts, select, tree_bytes, written
 
 # Largest size of the states of a batch, in bytes, at which a GPU makes a new state for every
 # environment and selects the new states of the done environments. For a larger batch, the GPU makes
-# states only for the done environments. To list the done environments costs six kernels and a wait
-# for the host.
+# states only for the done environments, although it costs six kernels and a wait for the host to
+# list these environments.
 SELECTED_BYTES = 32 << 20
 # Largest size of the states of a batch, in bytes, at which `auto` on a GPU uses `fresh`, which
 # generates a level for every environment. Measured on an H200 with 65,536 environments: `fresh` is
@@ -53,9 +53,10 @@ def auto(starts: Starts, states: Any, ended: Ended) -> Any:
 
 
 def pool(starts: Starts, levels: Any, states: Any, ended: Ended) -> Any:
-    """Start an episode in each done environment, in one of the prepared levels.
+    """Start an episode in each done environment, in a level that is drawn from `levels`.
 
-    The level is drawn from the pool `levels`, with replacement. Return the states of the batch.
+    `levels` is the pool of prepared levels; the same level may be drawn several times. Return the
+    states of the batch.
     """
     if tree_bytes(states) <= SELECTED_BYTES:
         return pool_by_selection(starts, levels, states, ended)
@@ -231,7 +232,7 @@ def _by_lane(starts: Starts, lanes: int, states: Any, ended: Ended) -> Any:
     def serve(carry: tuple[Any, Array, Array]) -> tuple[Any, Array, Array]:
         states, pending, number = carry
         first = groups - jnp.where(pending != 0, order, 0).max(axis=0)
-        # A lane without a pending row writes to index num_envs, and JAX drops that write.
+        # For a lane without a pending row, the index is num_envs, and JAX drops the write.
         rows = jnp.minimum(first * lanes + np.arange(lanes, dtype=np.int32), num_envs)
         chosen = starts.params_of(rows)
         levels, accepted = starts.candidates(starts.keys(LEVEL, rows), number, chosen)

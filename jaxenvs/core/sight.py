@@ -57,7 +57,7 @@ def seen_cells(
     forward: tuple[Array, Array],
     shape: tuple[int, int],
 ) -> Bool[Array, "height width"]:
-    """Turn a mask of view cells into a mask of grid cells: the inverse of `window`.
+    """Turn a mask of the cells of the agent's view into a mask of the cells of the grid.
 
     `place` is the agent's (row, column). `forward` is the change of (row, column) by one step
     ahead. `shape` is the number of rows and columns of the grid.
@@ -144,7 +144,7 @@ def _reach(seed, clear, size: int):  # type: ignore[no-untyped-def]  # NumPy or 
 
 @functools.cache
 def _reach_table(size: int) -> np.ndarray:
-    """Return a table of the results of `_reach` for all its possible arguments, as uint8.
+    """Return a table of the results of `_reach` for all possible `seed` and `clear`, as uint8.
 
     The result for the arguments `seed` and `clear` is at the index `seed << size | clear`.
     """

@@ -29,7 +29,8 @@ class Space:
     def contains(self, value: PyTree[ArrayLike]) -> Bool[Array, ""]:
         """Return whether `value` is an element of the space; never raises.
 
-        The shape must be equal and the dtype of the same kind (boolean, integer or float).
+        An element has the shape of the space, and a dtype of the same kind as the dtype of the
+        space (boolean, integer or float).
         """
         raise NotImplementedError
 
@@ -65,9 +66,10 @@ class Space:
 class Box(Space):
     """All arrays of `shape` and `dtype` with `low <= x <= high`.
 
-    Bounds of floats may be infinite. For a component with one infinite bound, the distance from the
-    finite bound is sampled from an exponential distribution. A component with two infinite bounds
-    is sampled from a normal distribution.
+    A component with finite bounds is sampled uniformly. Bounds of floats may be infinite. For a
+    component with one infinite bound, the distance from the finite bound is sampled from an
+    exponential distribution. A component with two infinite bounds is sampled from a normal
+    distribution.
     """
 
     def __init__(self, low: Any, high: Any, shape: tuple[int, ...], dtype: Any) -> None:

@@ -12,10 +12,10 @@ from jaxtyping import Array
 def stacked(values: Sequence[Any]) -> Array:
     """Stack scalars of one dtype into a vector, as `jnp.stack` does.
 
-    Under `vmap`, the result is a matrix with one row per environment. To make it fast on a GPU, the
-    function first writes its transpose, with one row per scalar. If the matrix were written
-    directly, neighbouring threads of a warp would compute different scalars. XLA would select the
-    scalar by a branch, so the threads would run all branches one after another.
+    Under `vmap`, the result is a matrix with one row per environment. For speed on a GPU, the
+    function first writes the transposed matrix, with one row per scalar. If the final matrix were
+    written directly, neighbouring threads of a warp would compute different scalars. XLA would
+    select the scalar by a branch, so the threads would run all branches one after another.
     """
     return _alone([jnp.asarray(value) for value in values])
 

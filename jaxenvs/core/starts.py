@@ -73,7 +73,7 @@ class Starts(NamedTuple):
         return jax.vmap(jax.random.fold_in, in_axes=(None, 0))(key, folded)
 
     def params_of(self, rows: Array) -> Any:
-        """Return the params of the environments with the indices `rows`, or of one environment."""
+        """Return the params of the environments at `rows`, an array of indices or one index."""
         return jax.tree.map(
             lambda leaf, axis: leaf if axis is None else jnp.asarray(leaf)[rows],
             self.params,
@@ -81,7 +81,7 @@ class Starts(NamedTuple):
         )
 
     def begin(self, rows: Int32[Array, " rows"], levels: Any, params: Any) -> Reset:
-        """Start an episode in each of `levels`, for the environment at the same index of `rows`.
+        """Start an episode in each of `levels`; entry i of `rows` is the environment of level i.
 
         `rows` are indices of environments of the batch, and `params` are their params.
         """
@@ -147,8 +147,8 @@ def param_axes(env: Env, params: Any) -> Any:
 def written(states: Any, rows: Int32[Array, " slots"], new: Any, in_order: bool = False) -> Any:
     """Return the states of a batch, with the states `new` written at the indices `rows`.
 
-    `rows` are distinct indices of environments. An index beyond the last environment is skipped.
-    `in_order` tells XLA that `rows` is sorted. XLA writes in place where it can.
+    `rows` are distinct indices of environments. For an index beyond the last environment, nothing
+    is written. `in_order` tells XLA that `rows` is sorted. XLA writes in place where it can.
     """
     return jax.tree.map(
         lambda leaf, first: leaf.at[rows].set(

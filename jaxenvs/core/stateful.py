@@ -121,7 +121,7 @@ class StatefulWrapper(Wrapper):
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
         """Raise `NotImplementedError`, because the wrapper's observations may depend on its memory.
 
-        An observation of the original environment in `package` does not contain this memory.
+        An observation of the original environment, such as one of MiniGrid, lacks this memory.
         """
         raise NotImplementedError(f"{self.name} takes no observations of another package")
 

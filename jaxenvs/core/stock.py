@@ -1,8 +1,9 @@
 """Reset source `stock`: a ring buffer of prepared first states, each of which begins one episode.
 
 States are made in large batches, as fast as episodes end. Each state has its own random key and
-does not depend on earlier episodes, so episodes are as independent as with `exact`. A row is one
-environment of the batch. The prepared state that a row receives depends on the set of done rows.
+does not depend on earlier episodes. Episodes are therefore as independent as with the reset source
+`exact`, which generates a level when an episode ends. A row is one environment of the batch. The
+prepared state that a row receives depends on the set of done rows.
 """
 
 from typing import Any, NamedTuple
@@ -186,14 +187,14 @@ class Ring(NamedTuple):
     def _added(self, trip: _Trip) -> _Trip:
         """Make a chunk of states, and append the accepted ones if the ring has room for a chunk.
 
-        A level of the chunk may be rejected. If at least `level_budget` levels were rejected since
-        the last accepted level, all levels of the chunk are accepted.
+        `env.accepts` may reject levels of the chunk. If at least `level_budget` levels were
+        rejected since the last accepted level, all levels of the chunk are accepted.
         """
         first, ready, chunks, served, rejected = trip.counters
         made, accepted = self._made(chunks)
         if self.starts.env.level_budget == 1 and self.size % self.chunk == 0:
-            # In this branch all levels are accepted, so the chunk is copied as one block; a scatter
-            # would compute an index for every byte. The barrier keeps XLA from fusing level
+            # In this branch no level is ever rejected, so the chunk is copied as one block. A
+            # scatter would compute an index for every byte. The barrier keeps XLA from fusing level
             # generation into this copy. If fused, the thread of each byte would generate the whole
             # level that the byte belongs to.
             made = jax.lax.optimization_barrier(made)

@@ -24,7 +24,10 @@ DIRECTIONS = {"Ahead": (1, 0), "to the left": (0, -1), "to the right": (0, 1), "
 
 
 class Palette(NamedTuple):
-    """Words and map characters for a family's tile bytes; each function takes a tile byte."""
+    """Words and map characters for the tile bytes of a family of grid worlds, such as XLand.
+
+    Each function takes a tile byte.
+    """
 
     sign: Callable[[int], str]  # the characters that stand for a tile in a drawing
     meaning: Callable[[int], str]  # the words that explain the characters of a tile
@@ -104,7 +107,10 @@ def _along(at: dict[tuple[int, int], int], ahead: int, right: int) -> Iterator[i
 
 
 def groups(agents: Int[np.ndarray, "batch 3"]) -> Iterator[tuple[tuple[int, int, int], np.ndarray]]:
-    """Yield each pose (row, column, facing) in a batch, with the indices of the states in it."""
+    """Yield each pose (row, column, facing) in a batch of states, with the indices of its states.
+
+    `agents` has the agent's pose in each state.
+    """
     if len(agents) and (agents == agents[0]).all():
         yield tuple(agents[0].tolist()), np.arange(len(agents))
         return
@@ -114,7 +120,7 @@ def groups(agents: Int[np.ndarray, "batch 3"]) -> Iterator[tuple[tuple[int, int,
 
 
 class Writer:
-    """Writes sentences and drawings in the words of a palette, and caches repeated parts."""
+    """Writes sentences and character maps with the words of a `Palette`; caches repeated parts."""
 
     def __init__(self, palette: Palette, line: Callable[[bytes], str] | None = None) -> None:
         """Create empty caches.
@@ -132,7 +138,7 @@ class Writer:
         self.legend = Memo(self._legend)
 
     def things(self, cells: UInt8[np.ndarray, "batch cells"], frame: Frame) -> list[list[Thing]]:
-        """Return the objects of each state, the nearest first."""
+        """Return the objects in the cells of each state, the nearest to the agent first."""
         near = cells[:, frame.order]
         state, place = np.nonzero(self.palette.is_object[near])
         found: list[list[Thing]] = [[] for _ in range(len(cells))]

@@ -97,7 +97,7 @@ def _on_host(leaf: Any) -> Any:
 
 
 def batch_size(states: PyTree[Any]) -> int:
-    """Return the length of the first axis, which must be equal for all arrays.
+    """Return the number of states in a batch: the length of the first axis of every array.
 
     Raises `ValueError` if the lengths differ, or if an array has no axis.
     """
@@ -137,7 +137,7 @@ def changes_of(sentences: Sequence[str], is_changed: bool, otherwise: str) -> st
 
 
 def changed_rows(old: str, new: str) -> list[str]:
-    """Return a sentence for each row of a board's text that changed from `old` to `new`.
+    """Return a sentence for each row of a board that differs between the texts `old` and `new`.
 
     If the number of rows changed, return one text with the whole new board.
     """
@@ -151,8 +151,8 @@ def changed_rows(old: str, new: str) -> list[str]:
 def board_text(sentences: Sequence[str], legend: str, board: str, detail: str) -> str:
     """Return a text about a board: sentences, then the board below its legend.
 
-    If `detail` is "short", the sentences are on one line and the rows of the board on another,
-    without a legend.
+    If `detail` is "short", one line has all sentences, and a second line has all rows of the board,
+    separated by slashes. There is no legend.
     """
     if detail == "full":
         return "\n".join([*sentences, f"{legend}:", board])

@@ -21,7 +21,7 @@ def program() -> str:
     """Return the command that runs `jaxenvs`, in the form in which the user called it.
 
     It is `jaxenvs` if the shell finds this program on PATH, else the program's path, such as
-    ".venv/bin/jaxenvs". If the user ran the module, the command ends in `-m jaxenvs`.
+    ".venv/bin/jaxenvs". If the user ran `python -m jaxenvs`, the command ends in `-m jaxenvs`.
     """
     called = Path((sys.argv or [""])[0])
     if called.name == "__main__.py" and called.parent.name == PROGRAM:
@@ -32,7 +32,7 @@ def program() -> str:
 def installation(extra: str) -> str:
     """Return the pip command that installs an optional extra of jaxenvs.
 
-    It names the source from which jaxenvs was installed: an index, a URL or a folder.
+    The command installs from the source of this jaxenvs: a package index, a URL or a folder.
     """
     return f"{pip()} install {_requirement(extra)}"
 

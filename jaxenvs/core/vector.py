@@ -1,4 +1,4 @@
-"""Batches of one environment that step together and restart by themselves (auto-reset).
+"""Batches of copies of one environment, which step together and restart themselves (auto-reset).
 
 `make_vec` returns a `VectorEnv`, whose methods are pure functions. In environment states,
 actions and observations, the first axis of every array is the environment.
@@ -39,7 +39,7 @@ class VectorState(Struct):
     env: Any
     # 1 where the next step restarts a done episode; None unless `autoreset` is `next_step`.
     ended: UInt8[Array, " num_envs"] | None
-    # Prepared levels, first axis `pool_size`; None unless `reset_source` is `pool`.
+    # Levels from which resets draw, first axis `pool_size`; None unless `reset_source` is `pool`.
     pool: Any
     stock: Stock | None = None  # Prepared first states; None unless `reset_source` is `stock`.
 
@@ -284,7 +284,7 @@ class VectorEnv:
         return min(chunk, self.stock_size or chunk)
 
     def _draw_pool(self, key: Keys, params: Any, count: int) -> Any:
-        """Draw `count` levels for the pool, which all environments of the batch use."""
+        """Draw `count` levels for the pool, from which all environments draw at their resets."""
         if any(axis is not None for axis in jax.tree.leaves(self.param_axes(params))):
             raise ValueError(
                 "make_vec: environments share the levels of a pool, so they need the same params; "

@@ -14,7 +14,8 @@ from jaxtyping import Array, Int32, UInt8
 
 from .spaces import Box, Space
 
-# Highest value of a pixel. Arrays whose space includes this value are pictures, not categories.
+# Highest value of a pixel. If the space of an observation includes this value, the observation
+# counts as a picture and not as a map of categories.
 PICTURE = 255
 
 

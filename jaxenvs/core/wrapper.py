@@ -25,7 +25,8 @@ from .vocabulary import Vocabulary
 
 # Members of `Env` that `Wrapper` does not forward. `reset` and `sample_level` only call other
 # members, and these are forwarded. `reset_state` and `step_state` are for authors of environments:
-# a wrapper overrides `reset_to` and `step` instead. `given_params` is a dataclass field.
+# a wrapper overrides `reset_to` and `step` instead. `given_params` is a dataclass field, in which a
+# wrapper stores values of the params that it adds itself.
 COMPOSED = {"reset", "sample_level", "reset_state", "step_state", "given_params"}
 
 
@@ -110,30 +111,34 @@ class Wrapper(Env, kw_only=False):
 
     @property
     def observation_layout(self) -> tuple[tuple[str, str], ...]:
-        """Layout of the wrapped environment's observation; empty if the wrapper changes it."""
+        """Meanings of the entries of an observation, from the wrapped environment.
+
+        Empty if the wrapper changes the observation.
+        """
         return () if self._shows_another() else self.env.observation_layout
 
     @property
     def features(self) -> Features:
-        """Features of the wrapped environment.
+        """Network inputs of the wrapped environment: their space, and how to compute them.
 
-        A wrapper that changes the observation has `Env`'s default features instead.
+        A wrapper that changes the observation has `Env`'s default instead, the observation itself.
         """
         return super().features if self._shows_another() else self.env.features
 
     @property
     def map_features(self) -> Features:
-        """Map features of the wrapped environment.
+        """Inputs of the wrapped environment for networks with spatial layers.
 
-        A wrapper that changes the observation has `Env`'s default map features instead.
+        A wrapper that changes the observation has `Env`'s default instead, which is `features`.
         """
         return super().map_features if self._shows_another() else self.env.map_features
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """Vocabulary of the wrapped environment's observation.
+        """Conversion of the wrapped environment's observations to categories; None if it has none.
 
-        A wrapper that changes the observation has `Env`'s default vocabulary instead.
+        A wrapper that changes the observation has `Env`'s default instead, which converts maps of
+        small integers.
         """
         return super().vocabulary if self._shows_another() else self.env.vocabulary
 
@@ -180,7 +185,7 @@ class Wrapper(Env, kw_only=False):
         return type(self).inner is Wrapper.inner
 
     def check_values(self, params: Any, where: str) -> None:
-        """Check the params of the wrapper, then the params of the wrapped environment."""
+        """Raise an error if params of the wrapper or the wrapped environment have bad values."""
         super().check_values(params, where)
         self.env.check_values(self.inner_params(params), where)
 
@@ -189,7 +194,10 @@ class Wrapper(Env, kw_only=False):
         return obs
 
     def trials(self, tasks: str, part: tuple[float, float] = (0.0, 1.0), **lengths: int) -> Any:
-        """Apply this wrapper to `env.trials(...)`, whose episodes are trials of the given tasks."""
+        """Apply this wrapper to `env.trials(...)`: trials of several episodes, for meta-learning.
+
+        `LearnerPart.trials` explains the arguments.
+        """
         return dataclasses.replace(self, env=self.env.trials(tasks, part, **lengths))
 
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
@@ -220,10 +228,11 @@ class Wrapper(Env, kw_only=False):
         return self.transform(self.env.observe(self.inner(state), self.inner_params(params)))
 
     def from_upstream(self, state: Any) -> Any:
-        """Turn a state of the original environment in `package` into a state of the wrapper.
+        """Turn a state of the original environment into a state of the wrapper.
 
-        Raises `NotImplementedError` if the wrapper adds something to the state, because the states
-        of the original environment lack it.
+        The original environment is the one of another package, such as MiniGrid, whose rules `env`
+        reproduces. Raises `NotImplementedError` if the wrapper adds something to the state, because
+        the states of the original environment lack it.
         """
         inside = self.env.from_upstream(state)
         return inside if self._keeps_state() else super().from_upstream(state)
@@ -231,7 +240,8 @@ class Wrapper(Env, kw_only=False):
     def upstream_obs(self, shown: Any) -> PyTree[Any]:
         """Turn an observation of the original environment into an observation of the wrapper.
 
-        The original environment is the one in `package` whose rules are reproduced.
+        The original environment is the one of another package, such as MiniGrid, whose rules `env`
+        reproduces.
         """
         return self.transform(jax.tree.map(jnp.asarray, self.env.upstream_obs(shown)))
 

@@ -29,7 +29,7 @@ class Derived:
 
     @property
     def name(self) -> str:
-        """The environment's class with its settings and given params, for messages and tables."""
+        """Text with the class, settings and given params of the environment, for messages."""
         given = ", ".join(f"{name}={value}" for name, value in self.given_params)
         return f"{self!r} with {given}" if given else repr(self)
 
@@ -62,18 +62,19 @@ class Derived:
         return Reset(self.observe(state, params), state)
 
     def checked_params(self, params: Any, where: str) -> Any:
-        """Return `params` as arrays of the right dtypes; None means the default params.
+        """Return `params` as arrays with the dtypes of the default params; None: the defaults.
 
-        Raises `TypeError` if the params do not fit.
+        Raises `TypeError` if the structure or a shape differs from the default params, or if a
+        value does not fit its dtype. `where` begins the message.
         """
         defaults = self.default_params
         return checks.tree_like(defaults if params is None else params, defaults, where, "params")
 
     def check_values(self, params: Any, where: str) -> None:
-        """Check concrete params before a trace; raise an error if they do not fit.
+        """Raise the errors of `checked_params` for concrete params, before JAX traces a function.
 
-        Raises the errors of `checked_params`. Unlike a trace, which does not know values, this
-        method also finds values that do not fit their dtype.
+        Inside a trace the values are unknown, so only this method finds values that do not fit
+        their dtype.
         """
         _check_once(self, params, where)
 

@@ -26,7 +26,7 @@ class LearnerPart(Part):
     # searches from the true state uses no information that the agent lacks.
     fully_observed: ClassVar[bool] = False
     reward_range: ClassVar[tuple[float, float]] = (-float("inf"), float("inf"))
-    # Names of the entries of info["achievements"], in order.
+    # Names of the flags in info["achievements"], in order; empty if the info has no such entry.
     achievements: ClassVar[tuple[str, ...]] = ()
     # Name in result tables for the event that `succeeded` reports.
     success_is: ClassVar[str] = "success"
@@ -51,7 +51,7 @@ class LearnerPart(Part):
     def map_features(self) -> Features:
         """Inputs of networks with spatial layers: a function that computes them, and their space.
 
-        The inputs are a map of cells with integer categories. The default is `features`.
+        An override returns a map of cells with integer categories. The default is `features`.
         """
         return self.features
 
@@ -93,9 +93,9 @@ class LearnerPart(Part):
 
         A trial consists of several episodes of one task. The task is drawn from the set called
         `tasks`, one of `task_sets`. `part` restricts the set, which has a fixed order, to the tasks
-        between two fractions: (0.0, 0.5) is the first half. `lengths` may set `episodes`, the
-        number of episodes in a trial, and `steps`, the number of steps. Raises `ValueError` if
-        there is no set of this name.
+        between two fractions: (0.0, 0.5) is the first half. `lengths` may set `episodes` and
+        `steps`, the maximum numbers of episodes and steps in a trial. Raises `ValueError` if there
+        is no set of this name.
         """
         raise ValueError(f"{self.name} has no sets of tasks to draw trials from")
 

@@ -27,7 +27,7 @@ class PlayerPart(Part):
     def action_names(self) -> tuple[str, ...]:
         """A short name for each action, or for each component if actions are vectors.
 
-        The arrow keys play actions called `up`, `right`, `down` and `left`.
+        Empty by default. The arrow keys play actions called `up`, `right`, `down` and `left`.
         """
         return ()
 
@@ -54,9 +54,9 @@ class PlayerPart(Part):
         return ()
 
     def facts(self, state: Any, params: Any = None) -> tuple[Fact, ...]:
-        """Return facts about the agent's possessions and knowledge, for panels and text.
+        """Return facts about the agent's possessions and knowledge, for viewers and descriptions.
 
-        Not traceable by JAX.
+        By default there are none. Not traceable by JAX.
         """
         return ()
 
@@ -120,18 +120,19 @@ class PlayerPart(Part):
         raise NotImplementedError(f"{self.name} describes its states without text_inputs")
 
     def text_changes(self, old: PyTree[np.ndarray], new: PyTree[np.ndarray]) -> list[str]:
-        """Return `describe_changes` of each pair of states from two batches, on the host.
+        """Return a text like `describe_changes` for each pair of states of two batches.
 
-        `old` and `new` are `text_inputs` of the batches. By default, a text has the lines that
-        differ between the full descriptions.
+        `old` and `new` are the `text_inputs` of the batches, on the host. By default, the text of a
+        pair has the lines that differ between the full descriptions of its two states.
         """
         both = texts.pairs(self.texts(old, "full"), self.texts(new, "full"))
         return [texts.changed_lines(*pair) for pair in both]
 
     def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
-        """Return the icon called `name`, uint8 (size, size, 3); None if there is none.
+        """Return the icon called `name`, uint8 (size, size, 3), for a panel coloured `background`.
 
-        The field `icon` of a `Fact` contains such a name.
+        The field `icon` of a `Fact` contains the name. None, the default, if there is no icon of
+        this name.
         """
         return None
 

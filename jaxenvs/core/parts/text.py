@@ -11,8 +11,8 @@ from .part import Part
 class TextPart(Part):
     """Members that read and write levels as text, see `jaxenvs.levels`."""
 
-    # Name of the module that reads and writes levels as text, such as a family's `leveltext`; "" if
-    # there is none. It is imported at its first use. It must define `FORMS`, the names of its
+    # Name of the module that reads and writes levels as text, such as "jaxenvs.xland.leveltext"; ""
+    # if there is none. It is imported at its first use. It must define `FORMS`, the names of its
     # formats, and the functions `names(env)`, `read(env, block, strict)` and
     # `write(env, level, form)`. It may define `block`, `split`, `layout`, `fields` and `mutate`.
     # `jaxenvs.levels.api` calls these functions. For the editor of levels, the module must also
@@ -24,9 +24,10 @@ class TextPart(Part):
     level_solver: ClassVar[str] = ""
 
     def read_level(self, text: str) -> PyTree[Array]:
-        """Parse a level; raise `ValueError`, whose message gives the fault, line and column.
+        """Parse the text of a level, and return the level for `reset_to`.
 
-        The result is an argument of `reset_to`. `jaxenvs.levels.read` has more options.
+        Raises `ValueError` for a bad text; the message gives the fault, line and column.
+        `jaxenvs.levels.read` has more options.
         """
         return importlib.import_module("jaxenvs.levels").read(self, text)
 

@@ -1,6 +1,6 @@
 """`UpstreamPart`, a base class of `Env`: members for comparison with the reproduced package.
 
-The class also has `ending`, which the command `jaxenvs check` uses.
+The class also has `ending`, which gives the command `jaxenvs check` actions that end an episode.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ class UpstreamPart(Part):
     """Members that convert states and observations of the original environment.
 
     The original environment belongs to another package, such as MiniGrid; this environment
-    reproduces its rules. The class also has `ending`, which does not concern other packages.
+    reproduces its rules. The class also has `ending`, for the command `jaxenvs check`.
     """
 
     # Import name of the package whose rules this environment reproduces; "" if there is none.

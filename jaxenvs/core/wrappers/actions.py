@@ -38,7 +38,7 @@ class StickyAction(Wrapper):
     """Repeats the previous action with a probability (by default 0.25), except in the first step.
 
     Source: Machado et al. 2018, "Revisiting the Arcade Learning Environment". The probability is a
-    param; `info["repeated_action"]` is true in steps that repeat.
+    param; `info["repeated_action"]` is true in the steps that repeat the previous action.
     """
 
     @property
@@ -175,14 +175,15 @@ class ActionRepeat(SuccessInInfo):
         """
 
     def effects(self, before: Any, action: int, after: Any, params: Any = None) -> Effects:
-        """Return no effects.
+        """Return no effects, so that viewers highlight nothing.
 
-        Several steps of the wrapped environment lie between the states `before` and `after`.
+        The wrapped environment finds the effects of one step, but several of its steps lie between
+        the states `before` and `after`.
         """
         return Effects()
 
     def picture_between(self, state: Any, action: int, share: float, tile_size: int) -> None:
         """Return None, so that viewers do not animate actions.
 
-        Several steps of the wrapped environment lie between two states.
+        The wrapped environment can only draw a part of one step, but an action takes several.
         """

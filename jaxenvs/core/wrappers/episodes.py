@@ -145,9 +145,10 @@ class TimeLimit(Wrapper):
 
 
 class AutoReset(SuccessInInfo):
-    """Begins the next episode in the step that ends one, for loops without `make_vec`.
+    """Begins the next episode in the step that ends one.
 
-    In this step, `obs` and the state are the first of the next episode. Reward, `terminated`,
+    The wrapper is meant for training loops that do not use `make_vec`. In the step that ends an
+    episode, `obs` and the state are the first of the next episode. Reward, `terminated`,
     `truncated` and the info belong to the old episode. As in `make_vec`, the info also gets
     `final_obs`, the last observation of the old episode, and, if `env` can forbid an action,
     `final_mask`, the mask of legal actions in its last state.

@@ -47,12 +47,11 @@ class LevelSet(ByContent):
 
 
 class FromLevels(Wrapper):
-    """Draws the level of each episode uniformly from given levels, see `jaxenvs.levels`."""
+    """Draws the level of each episode uniformly from `levels`; see `jaxenvs.levels.from_levels`."""
 
     levels: LevelSet
 
-    # one candidate per reset: a given level is never rejected, even if `env.accepts` would reject
-    # it
+    # A reset draws one level and plays it, even if `env.accepts` would reject the level.
     level_budget: ClassVar[int] = 1
 
     def __post_init__(self) -> None:

@@ -109,9 +109,11 @@ class NormalizeObservation(StatefulWrapper):
         )
 
     def begin(self, obs: PyTree[Array], ended: Moments | None) -> Moments:
-        """Return the statistics at the start of an episode, continued from the previous episode.
+        """Return the statistics at the start of an episode.
 
-        The first observation updates the statistics, unless `shared` is set.
+        `ended` has the statistics at the end of the previous episode, which this episode continues;
+        None in the first episode. The first observation updates the statistics, unless they are
+        shared or frozen.
         """
         before = Moments.like(obs) if ended is None else ended
         counts = self.update_running_mean and not self.shared
@@ -185,11 +187,11 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
 
 
 def refuse_shared(env: Env, where: str, advice: str) -> None:
-    """Raise `ValueError` if one of the wrappers in `env` has `shared=True`.
+    """Raise `ValueError` if `env` contains a normalising wrapper with `shared=True`.
 
-    `ActionRepeat`, and `make_vec` with `autoreset="next_step"`, call this function, because some
-    environments of their batches make no real step while others do. Shared statistics would wrongly
-    include the environments without a real step.
+    `ActionRepeat`, and `make_vec` with `autoreset="next_step"`, call this function. In both, some
+    environments of a batch may have ended and make no real step, while others do. Shared statistics
+    would wrongly include the environments without a real step.
     """
     while isinstance(env, Wrapper):
         if isinstance(env, (NormalizeObservation, NormalizeReward)) and env.shared:

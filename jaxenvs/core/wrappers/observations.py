@@ -130,9 +130,9 @@ def map_obs(change: Any, space: Space, obs: PyTree[Array]) -> PyTree[Array]:
 
 
 def _counts(box: Box) -> list[int]:
-    """Return the number of possible values of each entry along the last axis of a space.
+    """Return how many values are possible at each index of the last axis of a space.
 
-    If the number differs along the other axes, return the largest.
+    If the number for an index differs along the other axes, return the largest.
     """
     span = np.atleast_1d(box.high.astype(np.int64) - box.low.astype(np.int64) + 1)
     return span.reshape(-1, span.shape[-1]).max(axis=0).tolist()

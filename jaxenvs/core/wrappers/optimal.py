@@ -13,7 +13,7 @@ from ..random import Key
 from ..wrapper import Wrapper, refuse_self_resetting
 from .content import ByContent
 
-# result for a state from which success is impossible, or that the table lacks
+# number of steps that stands for "success is impossible" and for "the table lacks this state"
 UNKNOWN = -1
 
 
@@ -49,7 +49,7 @@ class DistanceTable(ByContent):
         """Return the fewest steps from a state to success.
 
         The result is -1 if success is impossible, or if the table lacks the state.
-        state: state of the environment without wrappers. Its time is ignored.
+        state: state of the unwrapped environment; its field `time` is ignored.
         """
         table, wanted = jnp.asarray(self.words), words_of(state)
 
@@ -98,14 +98,14 @@ class OptimalInInfo(Wrapper):
 
     `jaxenvs.levels.distances` makes the table for a set of levels, so wrap an environment that
     plays only these levels, as `levels.from_levels` returns. The table is valid for the default
-    params: another time limit is allowed, but params that change the task, such as another ruleset
-    of XLand, make the values wrong.
+    params of the environment. Another time limit is allowed, but params that change the task, such
+    as another ruleset of XLand, make `info["optimal"]` wrong.
     """
 
     distances: DistanceTable
 
     def __post_init__(self) -> None:
-        """Raise `TypeError` or `ValueError` if the table cannot contain states of `env`."""
+        """Raise an error if `distances` is no table for states of `env`, or `env` resets itself."""
         super().__post_init__()
         refuse_self_resetting(self.env, "OptimalInInfo", "wrap the environment inside")
         if not isinstance(self.distances, DistanceTable):
