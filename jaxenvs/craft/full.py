@@ -3,8 +3,8 @@
 Differences from Craftax: the time limit truncates and never terminates; in god mode the player
 stays on the map; all randomness of a step is drawn once; unless pixels are observed, the state
 stores only whether a cell is lit, not its light.
-Craftax bugs, reproduced on purpose and described in the docstrings of `chests.open`,
-`magic._piece`, `body.gain_mana`, `sight.who` and `spawn._filled`.
+Bugs of Craftax are reproduced on purpose. The docstrings of `chests.open`, `magic._piece`,
+`body.gain_mana`, `sight.who` and `spawn._filled` describe them.
 """
 
 import functools

@@ -2,7 +2,7 @@
 
 The mob's role decides its behaviour: a melee mob approaches the player and hits when adjacent, a
 passive mob walks at random, a ranged mob keeps its distance and shoots. A behaviour returns an
-`_Intent`, which `_carry_out` applies.
+`_Intent` (a step, an attack or a shot), which `_carry_out` applies.
 """
 
 from typing import Any, NamedTuple

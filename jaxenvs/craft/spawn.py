@@ -1,7 +1,6 @@
-"""Appearance of mobs.
+"""Spawning of mobs: in each step, at most one new mob of each role appears near the player.
 
-In each step, at most one mob of each role appears. Its cell is drawn from the cells that the rules
-of its type allow.
+The mob's cell is drawn from the cells that the rules of the mob's type allow.
 """
 
 from collections.abc import Callable
