@@ -185,10 +185,10 @@ class CraftEnv(Env):
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """Vocabulary of the observation `ids`: how many values each of its bytes can take.
+        """Vocabulary of the observation `ids`: the number of values that each byte can take.
 
         `Vocabulary.cells` is for the bytes of one cell of the view, `Vocabulary.rest` for the bytes
-        after the cells. Other observations have the base class's vocabulary.
+        after the cells. For other observations, the result is None.
         """
         if self.obs != "ids":
             return super().vocabulary

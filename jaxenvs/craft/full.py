@@ -85,9 +85,9 @@ _RANGES = {"max_steps_in_episode": STEPS, "day_length": STEPS, "max_attribute": 
 def _odds(moment: Moment) -> Odds:
     """Return, for each mob role, the probability that a mob appears, and its health and type.
 
-    The roles are melee, passive and ranged. Melee and ranged mobs are three times as likely until
-    the player has killed `ladders.CLEARED` mobs on the floor. On the boss floor, melee and ranged
-    mobs appear only during a wave of the fight, and the wave decides their types.
+    All three depend on the player's floor. Melee and ranged mobs are three times as likely until
+    the player has killed `ladders.CLEARED` of them on the floor. On the boss floor, they appear
+    only during a wave of the fight, and the wave decides their types.
     """
     rules, world, rows = moment.rules, moment.world, moment.rules.floors
     last, floor = world.floor == rules.last_floor, world.floor

@@ -213,9 +213,9 @@ def ids(
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
         block, mobs = by_cell(rules, cells, world)
-        # `word` has both bytes of each cell.
-        # Without the barrier, the GPU thread that writes one of these bytes would compute the block
-        # and the mobs of the cell again.
+        # `word` has two bytes per cell: the block, and the bit mask of mobs and projectiles.
+        # Without the barrier, the GPU thread that writes one of these bytes would compute both
+        # again.
         word = materialised((block | (mobs << 8)).astype(jnp.uint16))
         seen = jax.lax.bitcast_convert_type(word, jnp.uint8)[:count].T.reshape(-1)
         return jnp.concatenate([seen, side_by_side(_bytes(rules, world, light), -1)])

@@ -31,8 +31,8 @@ class Corner(NamedTuple):
     floor: Any
 
 
-# Pairs (slots, number of types), as in `sight.who`. The slots of a pair are those of one role of
-# mobs, or those of projectiles. The number of types counts the types that a slot may have.
+# Pairs (slots, number of types), as in `sight.who`. The slots of a pair are all slots for the mobs
+# of one role, or for projectiles. The number of types counts the types that they may have.
 Groups = Sequence[tuple[Sequence[Any], int]]
 
 

@@ -63,7 +63,7 @@ class Mob(NamedTuple):
 
 
 class Projectile(NamedTuple):
-    """Values of one projectile slot: int32 scalars and a flag.
+    """Values of one projectile slot: int32 scalars and the flag `alive`.
 
     As in Craftax, a projectile that is not alive flies on, invisibly.
     """
@@ -365,9 +365,9 @@ def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any
 
 
 def changed(it: Any, when: Array, **new: Any) -> Any:
-    """Return a copy of the NamedTuple `it`, with the values `new` of fields where `when` is True.
+    """Return a copy of the NamedTuple `it`, with new values of some fields where `when` is True.
 
-    Where `when` is False, the fields keep their values.
+    `new` has the new values by field name. Where `when` is False, the fields keep their values.
     """
     values = {name: jnp.where(when, value, getattr(it, name)) for name, value in new.items()}
     return it._replace(**values)

@@ -19,7 +19,7 @@ FACING = {name: int(Action[name.upper()]) for name in ("left", "right", "up", "d
 NO_FLOOR = "begin the line with the floor, such as `floor 3,`"
 NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")  # such as 7, -2.5 or 1e-05
 
-# A line of a text, and its parts that are not parsed yet.
+# A line of a text, and the comma-separated parts of the line that are not parsed yet.
 Line = tuple[Header, list[str]]
 
 

@@ -93,8 +93,9 @@ def darkness(
 
 
 def shaded(rgb: Any, level: Any, noise: Any) -> Any:
-    """Return the colours `rgb` at a level of darkness; in dark levels, grey noise is mixed in.
+    """Return the colours `rgb` at a level of darkness.
 
+    With each level, more of the colour NIGHT is mixed in; levels from NOISY also have grey `noise`.
     Colours are integers; their last axis is RGB.
     """
     top = LEVELS - 1
