@@ -148,8 +148,9 @@ class Ground:
     def with_light(self, row: Array, column: Array, when: Array) -> "Ground":
         """If `when` is True, light the cells around a torch at (row, column); return the `Ground`.
 
-        Call this method after `written`, when all writes of the step are in the map, because this
-        method changes the map directly and ignores pending writes.
+        Floor 0 is always lit and stays unchanged. Call this method after `written`, when all writes
+        of the step are in the map, because this method changes the map directly and ignores pending
+        writes.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]

@@ -27,7 +27,7 @@ class Odds(NamedTuple):
 
 
 def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
-    """Let at most one mob of each role appear near the player.
+    """Let at most one mob of each role appear near the player, if the role has an empty slot.
 
     `odds` computes the `Odds` of the step: for each role, the probability that a mob appears, and
     the health and type of the mob.
