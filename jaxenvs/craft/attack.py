@@ -1,4 +1,4 @@
-"""The player's attacks on mobs, with a sword or a bare hand, and the rewards of kills."""
+"""The player's attacks on mobs, and the food and achievements that the player gains by kills."""
 
 from typing import Any
 

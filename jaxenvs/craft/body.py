@@ -130,7 +130,7 @@ def _grow(
 def fed(rules: Rules, world: World, vital: str, counter: str, amount: Array) -> World:
     """Add an amount to a vital, up to its maximum.
 
-    Reset the vital's counter unless the amount is 0.
+    `counter` is the name of the vital's counter, which is reset to 0 unless the amount is 0.
     """
     more = jnp.minimum(world.vitals[vital] + amount, most(rules, world, vital))
     left = jnp.where(amount > 0, 0, world.counters[counter])

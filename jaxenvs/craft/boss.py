@@ -19,7 +19,8 @@ WAVE_STEPS = 7  # number of steps in a wave; mobs appear only during a wave
 def fight(moment: Moment) -> Moment:
     """If the action is DO, hit the necromancer if it is ahead and vulnerable.
 
-    A hit starts the next wave.
+    A hit starts the next wave. Each step on the boss floor also reduces the number of steps left in
+    the current wave by 1.
     """
     rules, world, front = moment.rules, moment.world, moment.front
     here = is_boss_floor(rules, world)

@@ -4,9 +4,10 @@ Differences from Craftax: the time limit truncates and never terminates; all ran
 step are drawn once; the state omits the mob map and the light, which are computed from other
 fields.
 
-Craftax bugs, reproduced on purpose: `attack.revive` (mobs come back to life), `attack.damage` (two
-swords hit harder), `player.move` (lava at the opposite border), `sight.who` (hidden mobs),
-`spawn._filled` (if all slots of a role are alive, the first is marked again, see `Mob.marked`).
+These functions reproduce bugs of Craftax on purpose: `attack.revive` (mobs come back to life),
+`attack.damage` (two swords hit harder), `player.move` (lava at the opposite border), `sight.who`
+(hidden mobs), `spawn._filled` (if all slots of a role are alive, the first is marked again, see
+`Mob.marked`).
 """
 
 import functools

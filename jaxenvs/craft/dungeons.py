@@ -84,7 +84,7 @@ def draw(words: Callable[..., UInt32[Array, "..."]]) -> Rooms:
 def make(
     row: dict[str, Any], rooms: Rooms, lot: Float32[Array, "size size"]
 ) -> UInt8[Array, "size size"]:
-    """Build the map of one dungeon: rooms with torches, chests and fountains, and corridors.
+    """Build the map of one dungeon floor: rooms with torches, chests and fountains, and corridors.
 
     `row` has the dungeon's special, fountain and rare blocks. `lot` has one uniform draw per cell,
     which decides whether a wall has moss and whether a path becomes the rare block. `_plan` encodes

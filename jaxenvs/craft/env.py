@@ -60,9 +60,10 @@ class CraftEnv(Env):
     package: ClassVar[str] = "craftax"
     level_format: ClassVar[str] = "jaxenvs.craft.leveltext.form"
     reset_source: ClassVar[str] = "exact"
-    # On a CPU, the reset source `exact` generates num_envs / rows_per_lane worlds per iteration of
-    # a loop. Some worlds of an iteration are not needed. The value is large, so that few unneeded
-    # worlds are generated: a world takes as long as several hundred steps.
+    # The reset source `exact` generates worlds only for environments whose episode has ended. On a
+    # CPU, a loop generates num_envs / rows_per_lane worlds per iteration, and some worlds of an
+    # iteration are not needed. The value is large, so that few unneeded worlds are generated: a
+    # world takes as long as several hundred steps.
     rows_per_lane: ClassVar[int] = 512
     levels_at_once: ClassVar[int] = 4096
     idle_action: ClassVar[int | None] = Action.NOOP
@@ -184,10 +185,10 @@ class CraftEnv(Env):
 
     @property
     def vocabulary(self) -> Vocabulary | None:
-        """Vocabulary of the observation `ids`: how many values each of its bytes can take.
+        """Vocabulary of the observation `ids`: the number of values that each byte can take.
 
         `Vocabulary.cells` is for the bytes of one cell of the view, `Vocabulary.rest` for the bytes
-        after the cells. Other observations have the base class's vocabulary.
+        after the cells. For other observations, the result is None.
         """
         if self.obs != "ids":
             return super().vocabulary
@@ -298,7 +299,7 @@ class CraftEnv(Env):
         return None if self.task is None else step.reward > 0
 
     def facts(self, state: CraftState, params: Any = None) -> tuple[Fact, ...]:
-        """Return the facts for the window's panel: vitals, item counts and the time of day."""
+        """Return the facts for the play window's panel: vitals, item counts and time of day."""
         return telling.known(self, texts.one_input(self, state, params))
 
     def text_inputs(self, state: CraftState, params: Any = None) -> Any:

@@ -1,4 +1,7 @@
-"""Keyboard keys of Craft-Classic, facts for the window's panel, and names of blocks and mobs."""
+"""Keyboard keys of Craft-Classic, facts for the play window's panel, and names of blocks and mobs.
+
+A text description of a state uses the same facts and names.
+"""
 
 from typing import Any, NamedTuple
 
@@ -72,7 +75,7 @@ def body_of(rules: Rules, world: World) -> Body:
 
 
 def bars(rules: Rules, body: Body) -> list[Fact]:
-    """Return one fact per vital, which the window shows as a bar."""
+    """Return one fact per vital, which the play window shows as a bar."""
     return [bar(v, int(body.vitals[v]), rules.best, v, COLOURS[v]) for v in VITALS]
 
 

@@ -1,11 +1,11 @@
-"""World generation of the full game: nine floors, distributed as in Craftax 1.6.1.
+"""World generation of the full game: nine floors, with the same distribution as in Craftax 1.6.1.
 
 Six floors are hills made of noise (`HILLS`); three are dungeons with rooms (`DUNGEONS`). One
 uniform draw per cell decides which ore or tree the cell gets; Craftax draws once per ore and tree.
-Craftax bugs, reproduced on purpose: the graveyard, which has no stone, gets a stone at (0, 0)
-(`_finished`); if both ladders are drawn on the same cell, the floor has no ladder down
-(`_finished`); the light of a ladder near the upper or left border falls at the opposite border
-(`_patch`).
+Three bugs of Craftax are reproduced on purpose: the graveyard, which has no stone, gets a stone at
+(0, 0) (`_finished`); if both ladders are drawn on the same cell, the floor has no ladder down
+(`_finished`); the torch at a ladder up near the upper or left border lights cells at the opposite
+border (`_patch`).
 """
 
 import itertools
@@ -119,8 +119,8 @@ class FloorDraws(NamedTuple):
 
     # Angles of the gradients of the water, mountain, tunnel and wood noise.
     angles: tuple[Float32[Array, "hills rows columns"], ...]
-    # Uniform draw of each cell, which decides whether the cell has an ore, a tree, moss or the rare
-    # block.
+    # Uniform draw of each cell. It decides whether a cell of the hills has an ore or a tree, and
+    # whether a cell of a dungeon has moss or the block `Dungeon.rare`.
     # Floors are in the order of `_ROWS`.
     cells: Float32[Array, "floors size size"]
     # Uniform draws that choose three cells: stone that becomes a diamond, ladder down, ladder up.
@@ -338,7 +338,8 @@ def _finished(
     first[0, 0] = True
     words = jnp.where(first & no_stone, (words & ~(1 << _BITS)) | 1, words)
     map = jnp.where((_CELL == 0) & no_stone, Block.STONE, map)
-    # Without the barrier the thread of every cell would repeat the choice of these three cells.
+    # Without the barrier the thread of every cell would repeat the choice of the cells for the
+    # diamond and the two ladders.
     diamond, down, up = materialised(_chosen(words, choices))
     sparkles = (diamond == _CELL) & (map == Block.STONE) & row["sparkles"] & always_diamond
     items = jnp.where(cells >= TORCH, Item.TORCH, Item.NONE)

@@ -3,8 +3,8 @@
 Differences from Craftax: the time limit truncates and never terminates; in god mode the player
 stays on the map; all randomness of a step is drawn once; unless pixels are observed, the state
 stores only whether a cell is lit, not its light.
-Craftax bugs, reproduced on purpose and described in the docstrings of `chests.open`,
-`magic._piece`, `body.gain_mana`, `sight.who` and `spawn._filled`.
+Bugs of Craftax are reproduced on purpose. The docstrings of `chests.open`, `magic._piece`,
+`body.gain_mana`, `sight.who` and `spawn._filled` describe them.
 """
 
 import functools
@@ -85,9 +85,9 @@ _RANGES = {"max_steps_in_episode": STEPS, "day_length": STEPS, "max_attribute": 
 def _odds(moment: Moment) -> Odds:
     """Return, for each mob role, the probability that a mob appears, and its health and type.
 
-    The roles are melee, passive and ranged. Melee and ranged mobs are three times as likely until
-    the player has killed `ladders.CLEARED` mobs on the floor. On the boss floor, melee and ranged
-    mobs appear only during a wave of the fight, and the wave decides their types.
+    All three depend on the player's floor. Melee and ranged mobs are three times as likely until
+    the player has killed `ladders.CLEARED` of them on the floor. On the boss floor, they appear
+    only during a wave of the fight, and the wave decides their types.
     """
     rules, world, rows = moment.rules, moment.world, moment.rules.floors
     last, floor = world.floor == rules.last_floor, world.floor

@@ -1,6 +1,7 @@
-"""Keys, panel facts and text descriptions of the full game.
+"""Keyboard keys of the full game, facts for the play window's panel, and the words of its texts.
 
-The keys are Craftax's, except that g, h and n need Shift, because the window uses the plain keys.
+The keys are Craftax's, except that g, h and n need Shift, because the play window itself uses the
+keys without Shift.
 """
 
 from typing import Any, NamedTuple
@@ -62,7 +63,7 @@ def body_of(rules: Rules, world: World) -> words.Body:
 
 
 def bars(rules: Rules, body: words.Body) -> list[Fact]:
-    """Return one fact per vital, which the window shows as a bar."""
+    """Return one fact per vital, which the play window shows as a bar."""
     best = Rest(*body.rest).best
     return [
         bar(v, int(np.ceil(body.vitals[v])), int(best[v]), v, COLOURS_OF[v]) for v in rules.vitals

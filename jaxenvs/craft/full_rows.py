@@ -33,9 +33,9 @@ from .tables import (
 
 SIZE, FLOORS = 48, 9  # side of each floor in cells, number of floors
 BESIDE = 16  # positions of projectiles are stored up to this many cells beyond the map's border
-# Growth of a need's counter in a step awake, at dexterity 1. Each further point of dexterity
-# subtracts an eighth of PACE; sleep halves the result. With PACE = 16, all these values are
-# integers.
+# Number that a step adds to the counters of hunger, thirst and fatigue of a player who is awake and
+# has dexterity 1. Each further point of dexterity subtracts an eighth of PACE. For hunger and
+# thirst, sleep halves the result. With PACE = 16, all these numbers are integers.
 PACE = 16
 _COUNTS = "wood stone coal iron diamond sapling arrows torches ruby sapphire books"
 COUNTS = tuple(_COUNTS.split())

@@ -187,9 +187,8 @@ def ids(
         return jnp.concatenate([*planes, jnp.stack(_bytes(rules, world, light))])
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
-        # `word` has the four bytes of each cell.
-        # Without the barrier, the GPU thread that writes one of these bytes would compute all four
-        # again.
+        # `word` has four bytes per cell, see `by_cell`. Without the barrier, the GPU thread that
+        # writes one of these bytes would compute all four again.
         word = materialised(by_cell(rules, cells, world))
         planes = jax.lax.bitcast_convert_type(word, jnp.uint8)[: rules.view[0] * rules.view[1]]
         return jnp.concatenate(

@@ -1,9 +1,10 @@
 """The map during a step.
 
-Rules read and write single cells. Reads already see the writes of the step, but the map changes
-only when the stage `plants.grow` (`plants.grow_in_light` in the full game) applies all writes
-together. A cell of Classic's map is a block. In the full game a cell is a byte: the block in the
-bits BLOCK, the bit ITEM if a ladder or a torch lies on the cell, the bit LIT if the cell is lit.
+The rules of the game read and write single cells. A read already sees earlier writes of the step,
+but the map itself changes only when the stage `plants.grow` (`plants.grow_in_light` in the full
+game) applies all writes together. A cell of Classic's map is a block. In the full game a cell is a
+byte: the block in the bits BLOCK, the bit ITEM if a ladder or a torch lies on the cell, and the bit
+LIT if the cell is lit.
 """
 
 from collections.abc import Iterable
@@ -20,8 +21,8 @@ BLOCK_BITS, BLOCK, ITEM, LIT = 6, 63, 64, 128
 
 DARKEST = 0.05  # a cell is visible if its light, which is 0 to 1, exceeds this value
 
-# Number of different blocks for which an int32 mask of a set of blocks has a bit. The sign bit is
-# not used.
+# `is_in` stores a set of blocks as int32 masks with one bit per block. This is the number of blocks
+# per mask; the sign bit is not used.
 _BITS = 31
 _ONES = (1 << _BITS) - 1
 _PATCH = np.indices((9, 9), np.int32).reshape(2, -1) - 4
@@ -109,9 +110,10 @@ class Ground:
         return self.at(index)
 
     def put(self, row: Array, column: Array, cell: Any, when: Array) -> "Ground":
-        """Return this `Ground` with one more pending write: the value `cell` at a cell, if `when`.
+        """Return this `Ground` with one more pending write: `cell` as the value of (row, column).
 
-        The method `cell` reads the new value at once, but the map changes only in `written`.
+        The write has no effect if `when` is False. The method `cell` reads the new value at once,
+        but the map changes only in `written`.
 
         As in Craftax, a negative row or column counts from the end of the map. Writes beyond the
         lower or right border are dropped.
@@ -124,9 +126,10 @@ class Ground:
     def lit(self, row: Array, column: Array, when: Array) -> tuple["Ground", tuple[Array, Array]]:
         """Light the cells around a torch if `when` is True, except on floor 0, which is always lit.
 
-        Return two values. The first is this `Ground`; its pending writes to cells near the torch
-        now set LIT. The second is the argument `more` of `written`: the flat indices and the new
-        values of all other cells near the torch.
+        The torch is at (row, column). Return two values. The first is a `Ground` with the same
+        pending writes, of which those to cells near the torch now also set LIT. The second is the
+        argument `more` of `written`: the flat indices and the new values of all other cells near
+        the torch.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]
@@ -143,10 +146,11 @@ class Ground:
         return Ground(self.cells, self.floor, tuple(writes)), (index, cells)
 
     def with_light(self, row: Array, column: Array, when: Array) -> "Ground":
-        """Return the ground with the cells around a torch lit in its map, if `when` is True.
+        """If `when` is True, light the cells around a torch at (row, column); return the `Ground`.
 
-        Call this method after `written`, when all writes of the step are in the map, because this
-        method changes the map directly and ignores pending writes.
+        Floor 0 is always lit and stays unchanged. Call this method after `written`, when all writes
+        of the step are in the map, because this method changes the map directly and ignores pending
+        writes.
         """
         shines = when & (jnp.asarray(self.floor) != 0)
         rows, columns = row + _LIGHT[0], column + _LIGHT[1]

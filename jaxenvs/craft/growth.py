@@ -13,7 +13,10 @@ LEVELS = {trait: Action[f"LEVEL_UP_{trait.upper()}"] for trait in TRAITS if trai
 
 
 def level_up(moment: Moment) -> Moment:
-    """Raise the attribute of a level-up action by one point; this costs a point of experience."""
+    """If the action raises an attribute and is possible, raise that attribute by one point.
+
+    A raise costs a point of experience.
+    """
     world, traits = moment.world, dict(moment.world.traits)
     can = able(world, moment.params.max_attribute)
     for trait, action in LEVELS.items():

@@ -20,7 +20,7 @@ BOSS_FACTOR = 1.5  # factor by which the boss floor multiplies all damage to the
 # `_FIFTH`: fraction of fire (or ice) damage that a piece enchanted with fire (or ice) blocks.
 _TENTH, _FIFTH = np.float32(0.1), np.float32(0.2)
 
-Blow = Any  # three float32 arrays: physical, fire and ice damage; in Classic one int32
+Blow = Any  # damage of a blow: float32 [physical, fire, ice]; in Classic one int32
 
 
 def by_type(rows: Sequence[MobRow | ProjectileRow], type: Any) -> list[Any]:

@@ -1,9 +1,9 @@
 """Kits: the floor and the possessions with which the player starts an episode of the full game.
 
-The possessions of a kit are typical of a player who reaches the kit's floor. A random kit is drawn
-for each level by `kit=-1`; `make("Craft-Ids-v0", kit=5)` starts on floor 5. `reset_to` uses the kit
-that its level stores. If a kit includes the item or floor of an achievement, the achievement counts
-as earned from the start and gives no reward.
+The possessions of a kit are typical of a player who reaches the kit's floor. For example,
+`make("Craft-Ids-v0", kit=5)` starts every episode on floor 5. With `kit=-1`, each level has a
+random kit. `reset_to` uses the kit that the given level stores. If a kit includes the item or floor
+of an achievement, the achievement counts as earned from the start and gives no reward.
 """
 
 from typing import Any, NamedTuple

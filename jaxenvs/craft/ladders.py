@@ -1,4 +1,4 @@
-"""Ladders between the nine floors.
+"""Ladders between the nine floors of the full game.
 
 When the player changes floors, the mobs and projectiles of the old floor are packed into words, and
 the words of the new floor are unpacked.
@@ -21,7 +21,7 @@ CLEARED = 8  # a floor's ladder down opens after this many kills on the floor
 def change(moment: Moment) -> Moment:
     """On DESCEND take the ladder down, on ASCEND the ladder up, if the action is possible.
 
-    The first arrival on each floor gives a point of experience.
+    The first arrival on each floor below the overworld gives a point of experience.
     """
     rules, world = moment.rules, moment.world
     can = able(rules, world, moment.ground, moment.params.god_mode)

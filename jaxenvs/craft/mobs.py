@@ -2,7 +2,7 @@
 
 The mob's role decides its behaviour: a melee mob approaches the player and hits when adjacent, a
 passive mob walks at random, a ranged mob keeps its distance and shoots. A behaviour returns an
-`_Intent`, which `_carry_out` applies.
+`_Intent` (a step, an attack or a shot), which `_carry_out` applies.
 """
 
 from typing import Any, NamedTuple
@@ -153,7 +153,7 @@ _BEHAVIOURS = {"melee": _melee, "passive": _passive, "ranged": _ranged}
 
 
 def move(moment: Moment) -> Moment:
-    """Move every mob, slot by slot; a projectile that a mob shoots starts on the mob's cell."""
+    """Let each mob take its turn, slot by slot: move, hit the player, or shoot a projectile."""
     world, everybody = moment.world, mobs_of(moment.world)
     marks = any_of(jnp.where(m.marked, 1 << i, 0) for i, m in enumerate(everybody))
     crowd = Crowd(tuple(place_of(m.row, m.column) for m in everybody), once(marks))

@@ -46,7 +46,7 @@ def each(
     cells and loads their common gradients once.
     """
     # Transpose the lattice, not the noise computed from it. XLA on a GPU would fuse a transposition
-    # of the noise with other operations and transpose them too.
+    # of the noise with other operations, and would then transpose the arrays of these operations.
     every = [*lattices, lattices[turned].T]
     kinds = [(x.shape, i == len(lattices)) for i, x in enumerate(every)]
     groups = {kind: [i for i, other in enumerate(kinds) if other == kind] for kind in kinds}

@@ -140,9 +140,9 @@ def read(it: Any, name: str) -> Any:
 
 
 def written(it: Any, values: dict[str, Any]) -> Any:
-    """Return the NamedTuple `it` with new values, which are given by field name.
+    """Return a copy of the NamedTuple `it` with new values; `values` has them by field name.
 
-    A name may be `attribute.key`, which replaces an entry of a dict.
+    A name of the form `attribute.key` replaces the entry `key` of an attribute that is a dict.
     """
     changes = nested(values)
     kept = {name: getattr(it, name) for name, part in changes.items() if isinstance(part, dict)}

@@ -82,8 +82,8 @@ def _grown_in_light(given: Any, row: Array, column: Array, torch: Array) -> Grou
 def regrown(world: World, front: Front, when: Array) -> Plants:
     """If `when` is True, reset the age of the plant on the cell ahead, which the player has eaten.
 
-    If several slots are on this cell, only the first is reset. If no slot is, slot 0 is reset, as
-    in Craftax. Return the plants after the change.
+    If several slots store a plant on this cell, only the first slot is reset. If no slot does, slot
+    0 is reset, as in Craftax. Return the plants after the change.
     """
     plants, slot = world.plants, np.arange(world.plants.age.shape[0], dtype=np.int32)
     here = _bits((plants.row == front.row) & (plants.column == front.column))

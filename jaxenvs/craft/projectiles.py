@@ -51,7 +51,8 @@ def shot(
 ) -> tuple[Projectile, ...]:
     """Return the slots after a shot: if `when` is True, the first free slot gets a projectile.
 
-    The projectile starts on the cell of `mob`, the shooter, and flies in the direction `aim`.
+    `mob` is the shooter: a mob, or the player if it is a `World`. The projectile starts on the
+    shooter's cell and flies in the direction `aim`, in (rows, columns) per step.
     """
     after = []
     for one in slots:

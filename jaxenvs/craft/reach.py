@@ -1,9 +1,9 @@
 """Cells near the player on which mobs may appear, as bits of 32-bit words.
 
-The map cells near the player are read once and reduced to two bits per cell, see `planes`.
-Counting, excluding and choosing cells is then integer arithmetic on words. Classic measures
-distance in steps, the full game in a straight line. CPUs and GPUs run different code with the same
-results.
+The map cells near the player are read once and reduced to two bits per cell, which say in which of
+two sets of blocks the cell's block is, see `planes`. Other functions then count, exclude and choose
+cells by integer arithmetic on the words. Classic measures distance in steps, the full game in a
+straight line. CPUs and GPUs run different code with the same results.
 """
 
 import functools
@@ -30,7 +30,7 @@ SIEGE = 6
 # second set.
 _CELLS = 16
 _WORD = 2 * _CELLS  # number of map cells per word, in words with one bit per cell
-_OFFSET = 64  # number added to rows and columns relative to the player, so that they are positive
+_OFFSET = 64  # added to rows and columns relative to the player, so that the sums are positive
 _LANES = 4  # number of GPU threads that compute one word together, see `_step_words`
 _SHIFT, _LAST = 5, _WORD - 1  # n >> _SHIFT is n // _WORD, and n & _LAST is n % _WORD
 
@@ -156,8 +156,9 @@ def grounds(moment: Moment, table: Reach, wanted: Array) -> Int32[Array, " words
 
     A word has two bits for each of 16 cells of the table: bit i says whether the block of cell i is
     in the first set of `planes`, bit 16 + i whether the block is in the second set. Both bits are 0
-    if the cell is not nearer than `mob_despawn_distance`. On a GPU, the map is read only if
-    `wanted` is True; otherwise all words are 0.
+    if the cell's distance from the player is `mob_despawn_distance` or more. `wanted` says whether
+    a mob may appear in this step. If it is False, the words are not used; on a GPU they are then 0,
+    and the cells near the player are not read.
     """
     ground, world, rules = moment.ground, moment.world, moment.rules
     limit = table.limit(moment.params.mob_despawn_distance)

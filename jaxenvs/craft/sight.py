@@ -1,7 +1,7 @@
 """Observations of Craft-Classic: `symbolic` as in Craftax, and the compact `ids`.
 
-Both show the blocks and mobs in the view, the inventory, the vitals, the player's direction and
-the daylight.
+Both show the blocks, mobs and projectiles in the player's view, the inventory, the vitals, the
+player's direction, whether the player sleeps, and the daylight.
 """
 
 from collections.abc import Callable, Sequence
@@ -34,7 +34,8 @@ class Layout(NamedTuple):
     """Position of each part in the compact observation `ids`, a uint8 vector."""
 
     blocks: slice  # block of each cell of the view, row by row
-    mobs: slice  # mobs on each cell, row by row; bit i is set if `channels(rules)[i]` is there
+    # Mobs and projectiles on each cell, row by row: bit i is set if `channels(rules)[i]` is there.
+    mobs: slice
     items: slice  # count of each item, in the order of `Rules.items`
     vitals: slice  # points of health, food, drink, energy
     facing: int  # direction that the player faces: 1 left, 2 right, 3 up, 4 down
@@ -44,7 +45,7 @@ class Layout(NamedTuple):
 
 
 def channels(rules: Rules) -> tuple[str, ...]:
-    """Return the name of each mob flag of a cell: mob types by role, then projectile types."""
+    """Return the names of a cell's flags for mob types, by role, and then for projectile types."""
     mobs = [row.name for role in ROLES for row in rules.types(role)]
     return (*mobs, *(row.name for row in rules.projectiles))
 
@@ -110,7 +111,7 @@ def light(time: Array, day_length: ArrayLike) -> Float32[Array, ""]:
 def view(
     rules: Rules, cells: UInt8[Array, "size size"], world: World
 ) -> tuple[UInt8[Array, "rows columns"], UInt8[Array, "rows columns"]]:
-    """Return the block of each cell in the view, and a bit mask of the mobs on each cell.
+    """Return, for each cell of the view, its block and a bit mask of its mobs and projectiles.
 
     Bit i of the mask stands for `channels(rules)[i]`, see `who`.
     """
@@ -123,10 +124,10 @@ def view(
 def by_cell(
     rules: Rules, cells: UInt8[Array, "size size"], world: World
 ) -> tuple[Int32[Array, " cells"], Int32[Array, " cells"]]:
-    """Do the work of `view` on a GPU: find the block and the mobs on each cell of the view.
+    """Do the work of `view` on a GPU.
 
-    Return two flat arrays: the block of each cell, and the bit mask of the mobs on each cell. The
-    last entries may belong to no cell, see `spots.padded`.
+    Return two flat arrays over the cells of the view: the block of each cell, and the bit mask of
+    the mobs and projectiles on it. The last entries may belong to no cell, see `spots.padded`.
     """
     # Without the barrier, XLA would fuse the corner and the masks into the kernel over cells.
     # The thread of each cell would then compute the positions of all mobs and projectiles.
@@ -156,9 +157,10 @@ def places(rules: Rules, world: World) -> tuple[Int32[Array, "rows 1"], Int32[Ar
 def around(
     rules: Rules, ground: Ground, world: World
 ) -> tuple[Int32[Array, "rows columns"], Bool[Array, "rows columns"]]:
-    """Return the map's byte at each cell of the view, and whether the cell is on the map.
+    """Return the byte that the map stores for each cell of the view, and whether it is on the map.
 
-    See module `ground` for the bytes. Beyond the border, the nearest cell's byte is returned.
+    A cell beyond the map's border gets the byte of the nearest cell on the map. The module `ground`
+    describes the bytes.
     """
     row, column = places(rules, world)
     return ground.nearest(row, column), ground.inside(row, column)
@@ -175,8 +177,8 @@ def who(
     Craftax's quirks: slots are written one after another, and a slot that is dead or out of view
     clears the bit that an earlier slot of its type has set. A dead slot in view clears the bit on
     its own cell. A slot at most one view height above the view clears the bit on the cell one view
-    height lower; a slot at most one view width left of the view, on the cell one view width farther
-    right.
+    height lower. A slot at most one view width left of the view clears the bit on the cell one view
+    width farther right.
     """
     height, width = rules.view
     rows = np.arange(height, dtype=np.int32)[:, None]
@@ -211,9 +213,9 @@ def ids(
 
     def from_words(cells: Array, world: World, light: Array) -> Array:
         block, mobs = by_cell(rules, cells, world)
-        # `word` has both bytes of each cell.
-        # Without the barrier, the GPU thread that writes one of these bytes would compute the block
-        # and the mobs of the cell again.
+        # `word` has two bytes per cell: the block, and the bit mask of mobs and projectiles.
+        # Without the barrier, the GPU thread that writes one of these bytes would compute both
+        # again.
         word = materialised((block | (mobs << 8)).astype(jnp.uint16))
         seen = jax.lax.bitcast_convert_type(word, jnp.uint8)[:count].T.reshape(-1)
         return jnp.concatenate([seen, side_by_side(_bytes(rules, world, light), -1)])

@@ -1,7 +1,6 @@
-"""Appearance of mobs.
+"""Spawning of mobs: in each step, at most one new mob of each role appears near the player.
 
-In each step, at most one mob of each role appears. Its cell is drawn from the cells that the rules
-of its type allow.
+The mob's cell is drawn from the cells that the rules of the mob's type allow.
 """
 
 from collections.abc import Callable
@@ -28,7 +27,7 @@ class Odds(NamedTuple):
 
 
 def appear(moment: Moment, odds: Callable[[Moment], Odds]) -> Moment:
-    """Let at most one mob of each role appear near the player.
+    """Let at most one mob of each role appear near the player, if the role has an empty slot.
 
     `odds` computes the `Odds` of the step: for each role, the probability that a mob appears, and
     the health and type of the mob.

@@ -1,4 +1,4 @@
-"""`sight.who` for GPUs: where mobs and projectiles are in the view, encoded in 32-bit words.
+"""GPU version of `sight.who`: the mobs and projectiles on each cell of the player's view.
 
 A kernel over the cells of the view would compute the positions of all mobs in the thread of every
 cell. Therefore one thread per environment first computes the cell of the view for each slot (of a
@@ -20,7 +20,7 @@ from .tables import Rules
 # bits are the index of its cell in the view.
 MARK_BITS = 25
 _NOWHERE = 127  # cell index that stands for "not in the view"; views have fewer cells
-_WORD = 32  # number of cells whose bits share a word of `masks`
+_WORD = 32  # number of cells whose bits share a word, in the words that `masks` returns
 
 
 class Corner(NamedTuple):
@@ -31,15 +31,17 @@ class Corner(NamedTuple):
     floor: Any
 
 
-# Pairs (slots of mobs or projectiles, number of types that they can have), as in `sight.who`.
+# Pairs (slots, number of types), as in `sight.who`. The slots of a pair are all slots for the mobs
+# of one role, or for projectiles. The number of types counts the types that they may have.
 Groups = Sequence[tuple[Sequence[Any], int]]
 
 
 def padded(rules: Rules) -> int:
     """Return the number of cells of the view, rounded up to a multiple of four.
 
-    A GPU thread computes four consecutive cells. Because the number is a multiple of four, these
-    cells belong to one environment, so the thread loads the words of only one environment.
+    On a GPU, a thread computes four consecutive cells of a batch. Because the number is a multiple
+    of four, the four cells belong to the same environment, so the thread loads the words of only
+    one environment.
     """
     return -(-rules.view[0] * rules.view[1] // 4) * 4
 
@@ -73,8 +75,9 @@ def cells_in_row(
 def masks(rules: Rules, world: World, groups: Groups) -> list[list[UInt32[Array, ""]]]:
     """Return one bit mask for each type of mob or projectile, over the cells of the view.
 
-    A bit is set if something of this type is visible on the cell. Each mask is a list of 32-bit
-    words. The masks are in the order of the types in `groups`, see `sight.who`.
+    The bit of a cell is set in the mask of a type if a mob or projectile of the type is visible on
+    the cell. Each mask is a list of 32-bit words. The masks are in the order of the types in
+    `groups`, see `sight.who`.
     """
     count = -(-rules.view[0] * rules.view[1] // _WORD)
     channels = []

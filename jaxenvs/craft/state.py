@@ -45,7 +45,10 @@ class Slots(NamedTuple):
 
 
 class Mob(NamedTuple):
-    """Values of one mob slot: int32 scalars and flags. A dead mob keeps moving, invisibly."""
+    """Values of one mob slot: int32 scalars and flags.
+
+    As in Craftax, a mob that is not alive keeps moving, invisibly.
+    """
 
     row: Any
     column: Any
@@ -60,9 +63,9 @@ class Mob(NamedTuple):
 
 
 class Projectile(NamedTuple):
-    """Values of one projectile slot: int32 scalars and a flag.
+    """Values of one projectile slot: int32 scalars and the flag `alive`.
 
-    A projectile that is not alive flies on, invisibly.
+    As in Craftax, a projectile that is not alive flies on, invisibly.
     """
 
     row: Any
@@ -89,7 +92,7 @@ class World(NamedTuple):
     arrays.
     """
 
-    row: Any  # map row of the player; -1 after a step over the upper border into lava
+    row: Any  # map row of the player; -1 after a step off the map, a quirk, see `player.move`
     column: Any
     facing: Any  # direction the player faces, as in `Action`: 1 left, 2 right, 3 up, 4 down
     sleeping: Any
@@ -147,7 +150,8 @@ class Level(Struct):
 def new_world(rules: Rules, slots: Slots, size: int, health: dict[str, Any]) -> World:
     """Return the `World` at the start of an episode.
 
-    `health` gives, by role, the health that empty mob slots store.
+    The player stands in the middle of the map, which has `size` rows and columns. `health` gives,
+    by role, the health that empty mob slots store.
     """
     zero, no = jnp.int32(0), jnp.zeros((), jnp.bool_)
     middle, zeros = jnp.int32(size // 2), jnp.zeros(slots.plant, jnp.int32)
@@ -219,7 +223,10 @@ def unpack(rules: Rules, slots: Slots, words: Int32[Array, " words"]) -> World:
 
 
 def slots_of(world: World) -> Slots:
-    """Return how many slots for mobs of each role, projectiles and plants a `World` has."""
+    """Return how many slots for mobs of each role, projectiles and plants a `World` has.
+
+    A `World` of Classic has no missiles; `Slots.missile` then has its default value.
+    """
     return Slots(
         **{role: len(mobs) for role, mobs in world.mobs.items()},
         projectile=len(world.projectiles),
@@ -238,10 +245,10 @@ def world_words(rules: Rules, world: World, known: Known = UNKNOWN) -> list[Int3
 
 
 def known_words(rules: Rules, world: World, words: Sequence[Array]) -> Known:
-    """Return `world` and its packed words as a `Known`, for packing a later `World` of the step.
+    """Return `world` and its packed words as a `Known`.
 
-    That packing reuses the words whose values have not changed. `words` must be the output of
-    `world_words` for `world`.
+    When a later `World` of the step is packed, `words_of` reuses the words whose values have not
+    changed. `words` must be the output of `world_words` for `world`.
     """
     first = len(split(rules.packing.player))
     return Known(_things(rules, world), [*words[:first], *words[first + len(world.earned) :]])
@@ -332,9 +339,10 @@ def unlock(world: World, achievement: int, when: Any) -> World:
 
 
 def unlock_of(world: World, achievements: Sequence[int | None], type: Any, when: Any) -> World:
-    """Record the achievement `achievements[type]` if `when` is True.
+    """Record that the player has earned `achievements[type]`, if `when` is True.
 
-    None in `achievements` stands for no achievement.
+    `type` is a traced index, such as the type of a killed mob. None in `achievements` stands for no
+    achievement.
     """
     if len(set(achievements)) == 1 and achievements[0] is not None:
         return unlock(world, achievements[0], when)
@@ -357,7 +365,10 @@ def unlock_number(world: World, numbers: Sequence[int], number: Array, when: Any
 
 
 def changed(it: Any, when: Array, **new: Any) -> Any:
-    """Return a copy of the NamedTuple `it`: where `when` is True, fields have the values `new`."""
+    """Return a copy of the NamedTuple `it`, with new values of some fields where `when` is True.
+
+    `new` has the new values by field name. Where `when` is False, the fields keep their values.
+    """
     values = {name: jnp.where(when, value, getattr(it, name)) for name, value in new.items()}
     return it._replace(**values)
 

@@ -45,15 +45,15 @@ class PreviousStep(StatefulWrapper):
 
     @property
     def features(self) -> Features:
-        """Network inputs of the wrapped environment, with the previous action and reward."""
+        """Network input: `features` of the wrapped environment, previous action and reward."""
         space, read = self.env.features
         return Features(Dict({"obs": space, **self._before}), _Beside(read))
 
     @property
     def map_features(self) -> Features:
-        """Inputs of networks with spatial layers, with the previous action and reward.
+        """Network input with a spatial part, and the previous action and reward.
 
-        The wrapped environment's map features, the action and the reward are in one flat dict.
+        The wrapped environment's `map_features`, the action and the reward are in one flat dict.
         """
         space, read = self.env.map_features
         parts = dict(space.spaces) if isinstance(space, Dict) else {"obs": space}

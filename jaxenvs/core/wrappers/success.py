@@ -1,7 +1,7 @@
 """`SuccessInInfo`, a base class of wrappers that change the reward or the state of a step.
 
-`succeeded` computes success from the unchanged step. A wrapper must therefore call `succeeded`
-before it changes the step, and store the result.
+An environment's `succeeded` computes from the unchanged step whether the agent has succeeded. A
+wrapper must therefore call `succeeded` before it changes the step, and store the result.
 """
 
 from jaxtyping import Array, Bool

@@ -44,10 +44,10 @@ def hold(*names: str) -> Rule:
 
 
 def repack(moment: Moment) -> Moment:
-    """Pack the world into words and unpack it again, so that XLA computes the values only once.
+    """Pack the world into words and unpack it again, so that XLA computes its values only once.
 
-    The pending writes to the map, the position of the cell ahead, `torch` and the action pass
-    through packed words too, because later stages compute more writes from them.
+    The pending writes to the map, the position of the cell ahead of the player, `Moment.torch` and
+    the action pass through packed words too, because later stages use them.
     """
     front, writes = moment.front, moment.ground.writes
     ahead = (front.row + 1, 8), (front.column + 1, 8), (moment.torch, 1), (moment.action, 8)
@@ -74,7 +74,7 @@ def _repacked(
     words that stay unchanged; and the int32 scalars `more`, which XLA also computes only once.
     """
     # The player's row, column and floor are also passed as separate scalars, although the packed
-    # words contain them, because some kernels need only one of these scalars.
+    # words contain them, because some GPU kernels need only one of them.
     here = [world.row, world.column, world.floor]
     words = [*world_words(rules, world), *here, *more]
     plants = word_of(rules.packing.plant, world.plants)

@@ -1,6 +1,7 @@
-"""Barriers in the middle of a rule: on a CPU, XLA computes their arguments only once.
+"""Barriers in the middle of a rule of the game: on a CPU, XLA computes their arguments only once.
 
-The functions return their arguments unchanged: read `once(x)` as `x`.
+A rule is the function of one stage of a step, see the module `step`. The functions of this module
+return their arguments unchanged: read `once(x)` as `x`.
 """
 
 from collections.abc import Sequence

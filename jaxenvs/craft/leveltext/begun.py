@@ -1,4 +1,7 @@
-"""Levels in a Craft text: maps, and in the full game ladders, effects of potions and the kit."""
+"""Levels in a Craft text: maps, and in the full game ladders, effects of potions and a kit.
+
+A kit is the floor and the possessions with which the player starts, see `kits`.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -77,7 +80,11 @@ def lines(env: CraftEnv, level: Any) -> list[tuple[str, str]]:
 
 
 def level(env: CraftEnv, block: Text, grid: np.ndarray, light: np.ndarray | None) -> Any:
-    """Return the level that a text without the line `time` describes."""
+    """Return the level that a text without the line `time` describes.
+
+    `grid` has the bytes of all cells, `light` their light, both from the module `picture`. `light`
+    is None in Classic.
+    """
     if light is None:
         return Level(map=jnp.asarray(grid))
     floors, size = grid.shape[:2]

@@ -1,8 +1,9 @@
-"""Reader and writer of worlds of Craft as text: a map per floor, the player, items and mobs.
+"""Reader and writer of Craft levels and states as text: a map per floor, the player, items, mobs.
 
-The picture has one character per cell; an empty line separates the floors of the full game. Lines
-`legend: T tree` explain the characters. A text with a line `time:` is a state of an episode. Any
-other text is a level: maps, and in the full game ladders, effects of potions and a kit.
+The picture of the map has one character per cell; an empty line separates the floors of the full
+game. Lines such as `legend: T tree` explain the characters. A text with a line `time:` is a state
+of an episode. Any other text is a level: maps, and in the full game ladders, effects of potions and
+a kit (the floor and the possessions with which the player starts).
 
 The lines of a state name the values of `World`, such as `vitals: health 9, food 8`. A value that is
 left out equals the value at the start of an episode. A line about mobs, projectiles or ladders may
@@ -47,7 +48,7 @@ def read(env: CraftEnv, block: Block, *, strict: bool) -> Any:
 
 
 def _check_kind(env: CraftEnv, block: Block, *, is_state: bool) -> None:
-    """Raise `LevelError` for a line of a state in the text of a level, and the other way round."""
+    """Raise `LevelError` if a level's text has a line that only states have, or the reverse."""
     ours, theirs = (states, begun) if is_state else (begun, states)
     allowed, others = (sum(module.names(env.rules), ()) for module in (ours, theirs))
     for header in block.headers:

@@ -1,4 +1,7 @@
-"""The picture of a Craft text: cells of the map as characters, their legend, and their light."""
+"""The picture of the map in a Craft text: cells as characters, with their legend and their light.
+
+The module writes and reads the picture and the lines `legend` and `light`.
+"""
 
 import itertools
 from collections.abc import Iterator, Sequence

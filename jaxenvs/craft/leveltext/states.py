@@ -88,12 +88,12 @@ def lines(env: CraftEnv, state: Any) -> list[tuple[str, str]]:
 
 
 def _line(name: str, parts: Sequence[str]) -> list[tuple[str, str]]:
-    """Return a list with one line of comma-separated parts; an empty list without parts."""
+    """Return a list with one line of comma-separated parts; an empty list if there are no parts."""
     return [(name, ", ".join(parts))] if parts else []
 
 
 def _changed(fields: Mapping[str, Field], it: Any, start: Any) -> list[str]:
-    """Return the texts of the fields of `it` that have other values in `start`."""
+    """Return the texts, such as `food 8`, of the fields whose values differ in `it` and `start`."""
     both = {name: (value_in(it, f.name), value_in(start, f.name)) for name, f in fields.items()}
     return [
         values.shown(name, fields[name], value)
@@ -103,7 +103,7 @@ def _changed(fields: Mapping[str, Field], it: Any, start: Any) -> list[str]:
 
 
 def _rows(plants: Plants) -> list[Plants]:
-    """Return one `Plants` of scalars per slot."""
+    """Split a `Plants` of arrays over slots into a list with one `Plants` of scalars per slot."""
     return [Plants(*row) for row in zip(*(np.asarray(column) for column in plants), strict=True)]
 
 
@@ -131,7 +131,10 @@ def _slots(
     types: Sequence[str] = (),
     where: Sequence[str] = (),
 ) -> list[tuple[str, str]]:
-    """Return a line for each slot that differs from its value in `empty`."""
+    """Return a line for each slot that differs from the same slot at the start of an episode.
+
+    `empty` has the slots at the start.
+    """
     headers = []
     for number, (it, old) in enumerate(zip(slots, empty, strict=True)):
         if _changed(fields, it, old):
@@ -158,7 +161,11 @@ def _type(line: str, types: Sequence[str], index: int) -> str:
 def state(
     env: CraftEnv, block: Text, grid: np.ndarray, light: np.ndarray | None, time: int
 ) -> CraftState:
-    """Return the state that a text with the line `time` describes."""
+    """Return the state that a text with the line `time` describes.
+
+    `grid` has the bytes of all cells, `light` their light (None in Classic). `time` is the number
+    in the line `time`.
+    """
     rules, (begun, start) = env.rules, _start(env)
     player: dict[str, Any] = {}
     for line, fields in _of_player(rules).items():
@@ -243,7 +250,8 @@ def _slot(
 ) -> tuple[int, dict[str, Any]]:
     """Parse the values of a slot; return its index, 0 to `count` - 1, and the other values.
 
-    `given` has the slots of earlier lines, as (kind, index); the slot is added.
+    `given` has the slots of earlier lines, as (kind, index). This function adds the slot to it, and
+    raises `LevelError` if an earlier line has the same slot.
     """
     header, _ = line
     named = {field.name: field for field in fields if field.name != "type"}

@@ -1,4 +1,7 @@
-"""Values in lines of a Craft text: `name value, name value`, with the ranges of packed fields."""
+"""Parser and writer of the values in lines of a Craft text, such as `row 3, alive yes`.
+
+A value must be in the range that the state can store, which its `Field` describes.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -16,7 +19,7 @@ FACING = {name: int(Action[name.upper()]) for name in ("left", "right", "up", "d
 NO_FLOOR = "begin the line with the floor, such as `floor 3,`"
 NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")  # such as 7, -2.5 or 1e-05
 
-# A line of a text, and its parts that are not parsed yet.
+# A line of a text, and the comma-separated parts of the line that are not parsed yet.
 Line = tuple[Header, list[str]]
 
 
@@ -27,9 +30,10 @@ def listed(header: Header) -> list[str]:
 
 
 def by_floor(rules: Rules, headers: Iterable[Header]) -> dict[int | None, list[Line]]:
-    """Group lines by the floor that their first part names, such as `floor 3`; None: no floor.
+    """Group lines by the floor that their first part names, such as `floor 3`.
 
-    The returned parts of a line do not include the floor.
+    The key None has the lines that name no floor. The returned parts of a line do not include the
+    part that names the floor.
     """
     found: dict[int | None, list[Line]] = {}
     for header in headers:

@@ -27,8 +27,10 @@ SMALL = 8  # largest side, in pixels, of tiles with precomputed shades (0.6 MB f
 LEVELS = 16  # number of darkness levels of a cell; 0 is full daylight, LEVELS - 1 the darkest
 NOISY = LEVELS // 2  # lowest level of darkness at which noise is drawn
 VARIANTS = 4  # number of different noise patterns for a tile
-AWAKE_SHADES = NOISY + (LEVELS - NOISY) * VARIANTS  # shades of a sprite if the player is awake
-SHADES = AWAKE_SHADES + LEVELS  # shades of a sprite, including those if the player sleeps
+# Number of shades of a sprite for a player who is awake: one per darkness level without noise, and
+# VARIANTS per level with noise.
+AWAKE_SHADES = NOISY + (LEVELS - NOISY) * VARIANTS
+SHADES = AWAKE_SHADES + LEVELS  # number of all shades; a sleeping player sees LEVELS more
 # Highest number of noise cells (squares of one grey value) along a tile's side.
 # In tiles with more pixels per side, a noise cell covers several pixels.
 NOISE_CELLS = 16
@@ -91,8 +93,9 @@ def darkness(
 
 
 def shaded(rgb: Any, level: Any, noise: Any) -> Any:
-    """Return the colours `rgb` at a level of darkness; in dark levels, grey noise is mixed in.
+    """Return the colours `rgb` at a level of darkness.
 
+    With each level, more of the colour NIGHT is mixed in; levels from NOISY also have grey `noise`.
     Colours are integers; their last axis is RGB.
     """
     top = LEVELS - 1

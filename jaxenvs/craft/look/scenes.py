@@ -7,7 +7,8 @@ a cell's middle and used for the whole cell; the noise is computed from the time
 several mobs or several projectiles, only the last one drawn is visible.
 
 Each byte of the picture is a weighted sum of the sprite's byte, noise and the colour of night, with
-weights per cell, see `Shade`. One pass over the gathered rows of sprites computes all bytes.
+weights per cell, see `Shade`. A gather copies the pixel rows of the cells' sprites from an array,
+and one pass over these rows computes all bytes.
 """
 
 import functools

@@ -21,8 +21,8 @@ def tiles(
 ) -> Int32[Array, "all_rows columns"]:
     """Return the index of the sprite for each cell of the picture.
 
-    The picture shows the view and, below it, the inventory. The sprites show daylight; night is
-    added later.
+    The picture shows the view and, below it, the inventory. The sprites show full daylight; the
+    module `pictures` darkens them at night.
     """
     given, overlay = numbers(rules), overlays(rules, world)
     index = blocks.astype(jnp.int32) * given.placed.shape[1] + overlay
@@ -87,7 +87,7 @@ def _is_here(rules: Rules, world: World, slot: Any) -> Bool[Array, "rows columns
 def inventory(rules: Rules, world: World) -> Int32[Array, "2 columns"]:
     """Return the sprite index of each cell of the inventory: an icon with its count.
 
-    The order is Craftax's. A cell whose count is 0 is blank.
+    The icons are in Craftax's order. A cell whose count is 0 is blank.
     """
     order = (*VITALS, "sapling", *(name for name in rules.items if name != "sapling"))
     given, counts = numbers(rules), {**world.vitals, **world.items}
