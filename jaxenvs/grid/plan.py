@@ -215,10 +215,9 @@ class Plan:
     def place(self, room: ArrayLike, tile: ArrayLike, *, present: ArrayLike = True) -> Thing:
         """Place an object on a free cell of the room and return it.
 
-        The cell is at least two steps from the agent.
-
-        Rejects the level if there is no such cell. If `present` is False, the cell is drawn, but
-        the object is not placed and has tile 0.
+        The cell is at least two steps from the agent. If the room has no cell like this, the level
+        is rejected. If `present` is False, the cell is drawn, but the object is not placed and has
+        tile 0.
         """
         cell = self._place(self.words(self.env.room_size**2), self.grid, room)
         self.accepted = self.accepted & cell.found
