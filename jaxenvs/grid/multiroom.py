@@ -146,7 +146,7 @@ class MultiRoom(FixedGridEnv):
     def _chain(
         self, of_first: UInt32[Array, " words"], of_tries: UInt32[Array, "doors tries words"]
     ) -> tuple[Int32[Array, " rooms"], Bool[Array, ""]]:
-        """Return the rooms of a chain (see `Room.packed`), and whether the chain is complete.
+        """Draw a chain; return its rooms, packed by `Room.packed`, and whether it is complete.
 
         `of_first` are random uint32 for the first room. `of_tries` are random uint32 for the
         `TRIES` attempts to place each of the other rooms.

@@ -344,7 +344,10 @@ class Plan:
         return jnp.asarray(self._geometry.edge >= 0)
 
     def inside(self, room: ArrayLike, things: Thing) -> Bool[Array, "*things"]:
-        """Return a mask of the objects in the room or in its walls; all False if the room is -1."""
+        """Return a mask of the objects in the room or in its walls.
+
+        All entries are False if `room` is -1, which stands for no room.
+        """
         row, column = (jnp.asarray(x)[room] for x in self._geometry.corner)
         rows, columns = things.row - row, things.column - column
         pitch = self.env.room_size - 1
