@@ -25,7 +25,8 @@ class Front(NamedTuple):
 
     row: Any = _ZERO
     column: Any = _ZERO
-    # Block on the cell ahead; off the map, the block that Craftax reads, see `Ground.cell`.
+    # Block on the cell ahead. If this cell is off the map: the block that Craftax reads there, see
+    # `Ground.cell`.
     block: Any = _ZERO
     marks: Any = _ZERO  # marks of the cell ahead (bits for item and light), see `Ground.marks_of`
     inside: Any = _NO  # whether the cell ahead is on the map

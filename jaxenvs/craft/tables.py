@@ -1,8 +1,8 @@
 """Enumerations of the Craft games, and row types of their rule tables.
 
-`Rules` has the tables of one edition. Stages of a step that both editions share read these tables,
-and never name a block that only one edition has. Classic uses a subset of the full game's blocks,
-actions and achievements.
+`Rules` has the tables of one edition: of Classic or of the full game. Stages of a step that both
+editions share read these tables, and never name a block that only one edition has. Classic uses a
+subset of the full game's blocks, actions and achievements.
 """
 
 import dataclasses
@@ -203,15 +203,17 @@ class Possession(NamedTuple):
     achievement: Achievement
 
 
-# `eq=False` makes Python compare and hash rules by identity.
+# `eq=False` makes Python compare and hash rules by identity. A hash of the fields would fail,
+# because some of them contain dicts.
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Rules:
     """Rule tables of one edition of the game: of Classic or of the full game."""
 
     view: tuple[int, int]  # number of rows and columns of the view; the player is in the middle
-    blocks: tuple[Block, ...]  # blocks that the edition uses; `blocks[i]` has the value i
-    actions: tuple[Action, ...]  # actions that the edition has; `actions[i]` has the value i
-    achievements: tuple[Achievement, ...]  # achievements; `achievements[i]` has the value i
+    blocks: tuple[Block, ...]  # blocks that the edition uses; `blocks[i]` is `Block(i)`
+    actions: tuple[Action, ...]  # actions that the edition has; `actions[i]` is `Action(i)`
+    # Achievements that the edition has; `achievements[i]` is `Achievement(i)`.
+    achievements: tuple[Achievement, ...]
     items: tuple[str, ...]  # inventory items, in the order of the symbolic observation
     most: int  # highest count of an item in the inventory
     # Maximum of health, food, drink and energy. In the full game, attributes raise the maximum.

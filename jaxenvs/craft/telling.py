@@ -1,7 +1,8 @@
 """Text descriptions of Craft's states, a batch at a time.
 
-The names and signs of blocks, mobs and items are in `facts` and `full_facts`. Sentences and rows of
-the view are cached, because many states share them.
+`facts` and `full_facts` have the names of blocks, mobs and items, and their signs: the characters
+that stand for them in a drawing of the view. Sentences and rows of the view are cached, because
+many states share them.
 """
 
 import functools
@@ -155,8 +156,8 @@ class _Writer:
     def told(self, inputs: Inputs, is_drawn: bool) -> list[Told]:
         """Return the parts of the text about each state of a batch."""
         cells = inputs.cells.reshape(len(inputs.cells), -1).copy()
-        # Write one fixed block to the player's cell. Any block would do, because no text mentions
-        # this cell.
+        # No text mentions the player's cell. With a fixed block in this cell, rows of the view that
+        # differ only there share a cached text.
         cells[:, self.frame.agent] = Block.GRASS
         seen = map(_creatures, self.writer.things(cells, self.frame))
         drawings = self._drawings(cells) if is_drawn else [""] * len(cells)

@@ -27,7 +27,7 @@ TREE = 0.2  # probability that a grass cell in woods has a tree
 class TerrainDraws(NamedTuple):
     """Random draws of a map, uniform in [0, 1).
 
-    The first four are angles of noise gradients, in turns (full circles).
+    The first four fields are angles of the gradients of Perlin noise, in turns (full circles).
     """
 
     water: Float32[Array, "water_lattice water_lattice"]
@@ -50,8 +50,9 @@ def lattices(size: int) -> tuple[tuple[int, int], ...]:
 def draw(key: Key, size: int, angles: Any = None) -> TerrainDraws:
     """Draw the random numbers from which `build` builds a map.
 
-    `angles` are angles of the noise gradients, one array for each of the first four fields of
-    `TerrainDraws`. An angle that is not NaN replaces the drawn angle.
+    By default, all numbers are drawn. `angles` sets some angles of the noise gradients instead: it
+    has one array for each of the first four fields of `TerrainDraws`, with NaN for an angle to
+    draw.
     """
     shapes = lattices(size)
     counts = [rows * columns for rows, columns in shapes]
@@ -125,9 +126,9 @@ _BELOW = np.cumsum([COAL, (1 - COAL) * IRON, (1 - COAL) * (1 - IRON) * DIAMOND])
 
 
 def _chosen(allowed: Bool[Array, "size size"], uniform: Array) -> Bool[Array, "size size"]:
-    """Return a map of flags in which one random allowed cell is True.
+    """Return a map of flags in which one allowed cell is True.
 
-    If no cell is allowed, the cell (0, 0) is True.
+    `uniform`, a draw in [0, 1), selects the cell. If no cell is allowed, the cell (0, 0) is True.
     """
     size = allowed.shape[0]
     earlier = np.tri(size, k=-1, dtype=np.int32)  # element [a, b] is 1 if b < a

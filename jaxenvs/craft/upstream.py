@@ -1,6 +1,7 @@
-"""Conversion of Craftax 1.6.1's states, of both editions, to states of this package.
+"""Conversion of states of Craftax 1.6.1 to states of Craft, the reimplementation in this package.
 
-The conversion lets policies trained on Craft act in Craftax. This module does not import `craftax`.
+States of both editions, Craftax-Classic and the full game, can be converted. The conversion lets
+policies trained on Craft act in Craftax. This module does not import `craftax`.
 """
 
 from collections.abc import Iterable
@@ -109,7 +110,11 @@ def _full(env: Any, theirs: Any) -> Any:
 
 
 def _on_floor(theirs: Any, world: World, floor: int) -> World:
-    """Return `world` with the mobs, projectiles and ladders of one floor of Craftax's state."""
+    """Return `world` with the values that Craftax's state `theirs` stores for one floor.
+
+    These are its mobs, projectiles and ladders, the number of monsters killed on the floor, and
+    whether the player has opened a chest there.
+    """
 
     def mob(slots: Any, i: int) -> Mob:
         at = floor, i

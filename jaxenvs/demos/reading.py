@@ -32,11 +32,11 @@ def load(
 ) -> Demos:
     """Return a dataset as arrays.
 
-    name: name of a dataset below the root, or the path of its folder.
+    name: name of a dataset in `folder`, or the path of the dataset's own folder.
     env: environment of the dataset. Arrays are cast to the dtypes of its spaces. Observations with
         text, such as MiniGrid's with its mission, are converted by `env.upstream_obs`. None: arrays
         are returned as stored.
-    folder: root of all datasets; None: Minari's.
+    folder: folder of all datasets; None: the folder in which Minari stores its datasets.
 
     If `env` is None, text observations become arrays of strings. Raises `DemosError` for a folder
     that is not a dataset or does not fit the environment.

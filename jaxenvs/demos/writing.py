@@ -18,13 +18,13 @@ from . import layout
 from .data import Episode
 from .layout import DemosError
 
-# Maximum size, in bytes, of an option that is a text. Longer texts are not stored, because an HDF5
-# attribute must be smaller than 64 KiB.
+# Maximum size, in bytes, of a text in `Episode.options`. Longer texts are not stored, because each
+# option becomes an HDF5 attribute, which must be smaller than 64 KiB.
 MOST_ATTRIBUTE = 60_000
 
 
 class Writer:
-    """Writer of a dataset.
+    """Writer of a dataset in Minari's layout.
 
     The files are in a hidden folder next to the dataset's folder until `finish` is called. A
     dataset that is not finished therefore never appears under its name.
@@ -42,7 +42,7 @@ class Writer:
         """Begin a dataset of `env`, which `jaxenvs.make(id, **keywords)` makes.
 
         name: name of the dataset, such as jaxenvs/mine/oracle-v0.
-        folder: root of all datasets; None: Minari's.
+        folder: folder of all datasets; None: the folder in which Minari stores its datasets.
         overwrite: whether `finish` replaces a dataset of this name.
 
         Raises `DemosError` if the name is taken or not allowed, and `OSError` if a file cannot be
@@ -144,7 +144,11 @@ class Writer:
 
     @property
     def _namespaces(self) -> Sequence[Path]:
-        """Folders between the root and the dataset, one per part of its name, innermost first."""
+        """Folders between the root and the dataset, innermost first.
+
+        There is one for each part of the dataset's name except the last: `a/b` and `a` for the name
+        a/b/c-v0.
+        """
         return self.path.parents[: self._name.count("/")]
 
     def _check_free(self) -> None:

@@ -24,14 +24,14 @@ class Aim(NamedTuple):
     actions: ArrayLike  # least number of actions from facing a cell of the aim to success
     # False if the condition no longer applies, for example because the agent carries the object.
     active: ArrayLike = True
-    # Number of turns to subtract from the lower bound on the steps to success. Positive if it is
-    # enough that the agent stands next to one of `cells`, facing any direction.
+    # Number of turns to subtract from the lower bound on the steps to success. 0 if the agent must
+    # face a cell; positive if it may stand next to one of `cells` and face any direction.
     slack: int = 0
     # Bit mask of the actions that every successful plan contains, such as bit `Action.PICKUP` for a
     # pick-up.
     acts: ArrayLike = 0
     # Bit mask of the earlier aims: if bit i is set, the agent must face a cell of aim i before it
-    # faces a cell of this aim. A plan that moves an object of this aim to another cell need not.
+    # faces a cell of this aim. A plan may ignore this order if it moves an object of this aim.
     after: ArrayLike = 0
     # Whether `acts` has a drop that puts down an object of another aim. If a plan also moves an
     # object of this aim, it needs two more actions: another pick-up and another drop.

@@ -17,10 +17,10 @@ from .tiles import Colour, Kind
 @register_level("DoorKey-8x8-v0", size=8, representative=True)
 @register_level("DoorKey-16x16-v0", size=16)
 class DoorKey(SquareGridEnv):
-    """A wall splits the room; the key to its locked door lies on the agent's side.
+    """A wall splits the room; the key to the locked door in this wall lies on the agent's side.
 
-    The goal is on the other side. The door is never in the last row of the room, as in MiniGrid,
-    whose range of random rows is one too short.
+    The goal is on the other side of the wall. The door is never in the last row of the room, as in
+    MiniGrid, whose range of random rows is one too short.
 
     Reward: 1 - 0.9 * steps / max_steps on the goal. Episode ends: on the goal, or after 10 *
         size**2 steps.

@@ -94,7 +94,7 @@ class GridEnv(GridWorld):
     @property
     @abstractmethod
     def max_steps(self) -> int:
-        """MiniGrid's `max_steps` for this level."""
+        """Time limit of an episode, in steps: MiniGrid's `max_steps` for this level."""
         raise NotImplementedError
 
     @abstractmethod
@@ -229,11 +229,11 @@ class GridEnv(GridWorld):
         return step.terminated & (step.reward > 0)
 
     def optimal_steps(self, level: Level) -> Int32[Array, ""] | None:
-        """Return the length of the shortest plan if the map is static, else None."""
+        """Return the length of the shortest plan; None unless `has_static_map` is True."""
         return steps_to_goal(level.grid, level.pose) if self.has_static_map else None
 
     def optimal_return(self, level: Level, params: Params) -> Float32[Array, ""] | None:
-        """Return the episode return of the shortest plan; None if the map is not static.
+        """Return the episode return of the shortest plan; None unless `has_static_map` is True.
 
         The result is 0 if the plan exceeds the time limit, or if no plan exists.
         """
@@ -312,7 +312,7 @@ class SquareGridEnv(GridEnv):
 
     @property
     def max_steps(self) -> int:
-        """MiniGrid's `max_steps` for this level."""
+        """Time limit of an episode, in steps: MiniGrid's `max_steps` for this level."""
         return self.steps_per_cell * self.size**2
 
 
@@ -334,7 +334,7 @@ class FixedGridEnv(GridEnv):
 
     @property
     def max_steps(self) -> int:
-        """MiniGrid's `max_steps` for this level."""
+        """Time limit of an episode, in steps: MiniGrid's `max_steps` for this level."""
         return self.limit
 
 

@@ -24,7 +24,7 @@ THINGS = 12  # number of different objects: keys and balls in six colours
 @register_level("Fetch-6x6-N2-v0", size=6, objects=2)
 @register_level("Fetch-8x8-N3-v0", size=8, objects=3)
 class Fetch(SquareGridEnv):
-    """Pick up the key or ball that the mission names by its colour; the room has other objects.
+    """Pick up the key or ball whose colour and kind the mission names, and no other object.
 
     Reward: 1 - 0.9 * steps / max_steps for the target. Episode ends: when anything is picked up, or
         after 5 * size**2 steps.

@@ -55,7 +55,7 @@ class Memory(SquareGridEnv):
         """
         middle = self.size // 2
         word_end, word_agent, word_objects = words(key, 3)
-        end = jnp.int32(self.size - 3)  # column of the wall between hallway and fork
+        end = jnp.int32(self.size - 3)  # column in which the hallway ends at the fork
         if self.random_length:
             end = 4 + below(word_end, self.size - 6)
         ball_first, ball_above = (below(word_objects, 4) & bit != 0 for bit in (1, 2))
@@ -67,7 +67,10 @@ class Memory(SquareGridEnv):
         return Level.of(grid, middle, 1 + below(word_agent, end), 0, task=tasks.pack(wins, end + 1))
 
     def _walls(self, end: Int32[Array, ""]) -> Bool[Array, "height width"]:
-        """Return a mask of the walls inside the border: first room, hallway and fork."""
+        """Return a mask of the walls of the first room, the hallway and the fork at its end.
+
+        The fork is a corridor across the end of the hallway, with an object at each of its ends.
+        """
         rows, columns = lines(self.size, self.size)
         away = abs(rows - self.size // 2)
         start = ((away == 2) & (columns >= 1) & (columns <= 4)) | ((away == 1) & (columns == 4))

@@ -74,7 +74,7 @@ class Room(NamedTuple):
     def clear_of(self, earlier: "Room") -> Bool[Array, "*tries"]:
         """Return whether this room does not overlap `earlier`, a room that was placed before it.
 
-        As in MiniGrid, the test adds one row and one column to this room.
+        As in MiniGrid, the test treats this room as one row taller and one column wider than it is.
         """
         beside = self.column + self.width < earlier.column
         beside = beside | (earlier.column + earlier.width <= self.column)
@@ -103,8 +103,9 @@ class MultiRoom(FixedGridEnv):
     0.22 (`N6`), measured over 100,000 chains. If all chains of a level are incomplete, the level is
     drawn again in a loop. On a CPU, the default reset source is `exact`: its loop ends as soon as
     every environment that is done has a level; it draws no levels for the other environments. On a
-    GPU, the default is `stock`, which makes many levels at a time. `pool` has no loop, but repeats
-    levels.
+    GPU, the default is `stock`, which prepares many levels at a time and uses each of them once.
+    `pool` draws from levels that were prepared in advance; its resets have no loop, but levels
+    repeat.
     """
 
     rooms: int = 6  # number of rooms in the chain
@@ -145,7 +146,7 @@ class MultiRoom(FixedGridEnv):
     def _chain(
         self, of_first: UInt32[Array, " words"], of_tries: UInt32[Array, "doors tries words"]
     ) -> tuple[Int32[Array, " rooms"], Bool[Array, ""]]:
-        """Return the rooms of a chain (see `Room.packed`), and whether the chain is complete.
+        """Draw a chain; return its rooms, packed by `Room.packed`, and whether it is complete.
 
         `of_first` are random uint32 for the first room. `of_tries` are random uint32 for the
         `TRIES` attempts to place each of the other rooms.
@@ -165,8 +166,8 @@ class MultiRoom(FixedGridEnv):
         """Draw the next room of a chain, and return it packed (see `Room.packed`); -1 if none fits.
 
         `TRIES` rooms are drawn in parallel. The first room that lies inside the grid and overlaps
-        no earlier room is returned. In the result, the bits above the packed room only have the
-        order in which rooms are tried; `Room.unpacked` ignores them.
+        no earlier room is returned. The bits of the result above the packed room hold only the
+        order in which rooms are tried; `Room.unpacked` ignores these bits.
         """
         last, sizes = rooms[-1], self.max_room_size - SMALLEST + 1
         wall, height, width = digits(word[:, 0], 3, sizes, sizes)

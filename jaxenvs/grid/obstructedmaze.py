@@ -65,7 +65,10 @@ class ObstructedWorld(RoomGrid):
         return (action == Action.PICKUP) & (after.carried == TARGET), jnp.zeros((), jnp.bool_)
 
     def lock(self, plan: Plan, room: int, side: int, colour: ArrayLike) -> None:
-        """Add a locked door to a side of the room; if `blocked`, put a ball in front of it."""
+        """Add a locked door to a side of the room.
+
+        If `blocked`, also put a green ball on the cell in front of the door, inside the room.
+        """
         door = plan.add_door(room, side, colour, locked=True)
         if self.blocked:
             d_row, d_column = STEPS[side]

@@ -34,8 +34,9 @@ class PerfectMaze(MazeEnv):
     """
 
     min_size: ClassVar[int] = 5
-    # "exact" generates levels only for environments whose episode is done. A level is costly: the
-    # loop in `tree` has two iterations per room, one after another.
+    # Reset source "exact": in each step, new levels are generated only for the environments whose
+    # episode has ended. Levels for all environments would take too long: the loop in `tree` has
+    # two iterations per room, one after another.
     reset_source: ClassVar[str] = "exact"
     steps_per_cell: ClassVar[int] = 2
 

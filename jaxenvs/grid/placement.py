@@ -77,8 +77,8 @@ def inner_cell(index: Int32[Array, "*n"], inner: ArrayLike) -> tuple[Array, Arra
 def item(number: Int32[Array, "*n"]) -> UInt8[Array, "*n"]:
     """Return the tile of object `number`.
 
-    The numbers are 0 to 5 for keys, 6 to 11 for balls and 12 to 17 for boxes, in the order of their
-    colours.
+    Numbers 0 to 5 are keys, 6 to 11 are balls and 12 to 17 are boxes. Each of these kinds has one
+    number per colour, in the order of `tiles.Colour`.
     """
     return tiles.tile(tiles.Kind.KEY + number // 6, number % 6)
 

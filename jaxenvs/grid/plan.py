@@ -1,7 +1,8 @@
 """Construction of levels that consist of rooms.
 
-MiniGrid 3.2 (`core/roomgrid.py`) places objects by rejection sampling. A `Plan` draws directly from
-the same distributions. It rejects a level that has no free cell for an object.
+MiniGrid 3.2 (`core/roomgrid.py`) places objects by rejection sampling. A `Plan` draws only among
+the allowed cells, which gives the same distributions without a loop. If an object has no allowed
+cell, the level is rejected.
 """
 
 from typing import Any, NamedTuple
@@ -60,7 +61,8 @@ class Plan:
         self.doors: Array = jnp.zeros(len(where.rooms), jnp.uint8)
         # For each edge: whether a door or an opening joins the two rooms.
         self.joined: Array = jnp.zeros(len(where.rooms), jnp.bool_)
-        self.locked: Array = jnp.zeros(self.num_rooms, jnp.bool_)  # whether each room is locked
+        # For each room: whether the last door that `add_door` gave this room is locked.
+        self.locked: Array = jnp.zeros(self.num_rooms, jnp.bool_)
         self.middle = env.room(env.num_cols // 2, env.num_rows // 2)
         half = env.room_size // 2
         self.row: Array = jnp.int32((env.num_rows // 2) * (env.room_size - 1) + half)
@@ -85,7 +87,7 @@ class Plan:
         return self.below(2) == 0
 
     def pick(self, allowed: Bool[Array, "*shape"]) -> Int32[Array, ""]:
-        """Return the flat index of a uniformly drawn True entry.
+        """Return the flat index of a uniformly drawn True entry of the mask `allowed`.
 
         Rejects the level if all entries are False.
         """
@@ -211,10 +213,11 @@ class Plan:
     # Methods that place objects and the agent.
 
     def place(self, room: ArrayLike, tile: ArrayLike, *, present: ArrayLike = True) -> Thing:
-        """Place an object on a free cell of the room that is not next to the agent; return it.
+        """Place an object on a free cell of the room and return it.
 
-        Rejects the level if there is no such cell. If `present` is False, the cell is drawn, but
-        the object is not placed and has tile 0.
+        The cell is at least two steps from the agent. If the room has no cell like this, the level
+        is rejected. If `present` is False, the cell is drawn, but the object is not placed and has
+        tile 0.
         """
         cell = self._place(self.words(self.env.room_size**2), self.grid, room)
         self.accepted = self.accepted & cell.found
@@ -303,7 +306,8 @@ class Plan:
     ) -> None:
         """Place the agent on a free cell of a room, with a free cell or a wall in front of it.
 
-        room: index of the room; None draws a room other than `avoid_room`.
+        room: index of the room; None draws a random room.
+        avoid_room: index of a room that is not drawn; None: every room can be drawn.
         """
         if room is None and avoid_room is not None:
             room = self.pick(jnp.arange(self.num_rooms, dtype=np.int32) != avoid_room)
@@ -340,7 +344,10 @@ class Plan:
         return jnp.asarray(self._geometry.edge >= 0)
 
     def inside(self, room: ArrayLike, things: Thing) -> Bool[Array, "*things"]:
-        """Return a mask of the objects in the room or in its walls; all False if the room is -1."""
+        """Return a mask of the objects in the room or in its walls.
+
+        All entries are False if `room` is -1, which stands for no room.
+        """
         row, column = (jnp.asarray(x)[room] for x in self._geometry.corner)
         rows, columns = things.row - row, things.column - column
         pitch = self.env.room_size - 1
@@ -389,7 +396,10 @@ def _bits(cells: Bool[Array, "height width"]) -> UInt32[Array, "height words"]:
 
 
 def _adjacent(bits: UInt32[Array, "height words"]) -> UInt32[Array, "height words"]:
-    """Return a mask of the neighbours of the cells in `bits`; both are packed as by `_bits`."""
+    """Return the packed mask of the neighbours of the cells in the packed mask `bits`.
+
+    `_bits` packs the masks.
+    """
     tall = jnp.pad(bits, ((1, 1), (0, 0)))
     left, right = bits << 1, bits >> 1
     if bits.shape[1] > 1:  # shift the bits at the ends of a word into the neighbouring words

@@ -19,8 +19,8 @@ SIZE, PITCH = 19, 6
 SIDE = PITCH - 1  # number of free cells per side of a room
 # Number of objects; number of (kind, colour) pairs from which they are drawn.
 THINGS, SORTS = 12, 18
-# Walls between neighbouring rooms: row and column of the first room, and whether the second room
-# is below the first one (True) or right of it (False).
+# One entry per wall between two rooms: row and column of the first room among the 3 x 3 rooms, and
+# whether the second room is below the first one (True) or right of it (False).
 INNER_WALLS = [(i, j, False) for i in range(3) for j in range(2)]
 INNER_WALLS += [(i, j, True) for i in range(2) for j in range(3)]
 

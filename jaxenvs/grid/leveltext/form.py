@@ -26,7 +26,8 @@ FORMS = (None, "minigrid", "maze")
 palette, unpacked, packed = painting.palette, painting.unpacked, painting.packed
 sprites, missions, place = painting.sprites, painting.missions, painting.place
 GREY_BOX = Kind.BOX | Colour.GREY << 4
-# Name of an object that can be carried -> tile byte; `grey box with red key` has its own byte.
+# Name of an object that can be carried -> tile byte. For a grey box with a key, the name tells the
+# key's colour: for example, `grey box with red key`.
 HELD = {
     **picture.PORTABLE,
     **{f"grey box with {tiles.name(k)}": Kind.KEY_BOX | k & 0xF0 for k in
@@ -60,6 +61,7 @@ def block(text: str, first: int, form: str | None) -> Block | None:
     """Convert a maze in jaxued's text format to a `Block`; return None for any other text.
 
     first: line number of the first line of `text`.
+    form: "maze" if the text must be a maze; any other text then raises `LevelError`.
     """
     return maze.block(text, first) if form == "maze" or maze.is_maze(text) else None
 
@@ -238,7 +240,11 @@ def warn_of_kinds(env: Any, block: Block, grid: np.ndarray, *, strict: bool) -> 
 
 
 def write(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
-    """Return the headers (name, value) and the picture's rows of a level or state."""
+    """Return the headers (name, value) and the picture's rows of a level or state.
+
+    form: None for the format that `read` restores; "minigrid" for a picture as minigrid draws it,
+        or "maze" for a maze in jaxued's format, both without headers.
+    """
     headers, rows = common(env, value, form)
     if form is not None:
         return headers, rows
@@ -252,7 +258,7 @@ def write(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]]
 def common(env: Any, value: Any, form: str | None) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the headers that MiniGrid and BabyAI share, and the picture's rows.
 
-    There are no headers if `form` is "minigrid" or "maze".
+    If `form` is "minigrid" or "maze", the list of headers is empty: these formats have none.
     """
     is_state = isinstance(value, AgentState)
     if form == "minigrid" and not is_state and env.starts_carrying:

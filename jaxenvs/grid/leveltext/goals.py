@@ -69,9 +69,10 @@ def _words_of(env: Any, task: Any) -> Any:
 
 @functools.lru_cache(maxsize=64)
 def sentences(env: Any) -> dict[str, int | None]:
-    """Return a dict from the text of each mission of `env` to its task; the target's cell is 0.
+    """Return a dict from the text of each mission of `env` to its packed task.
 
-    If the only mission names no objects, its task is None.
+    The bytes for the target's cell are 0, because this cell differs between levels. If the only
+    mission names no objects, its task is None.
     """
     found = form(env)
     if found is None:
@@ -87,10 +88,10 @@ def _no_task(env: Any) -> Any:
 
 
 def of_mission(env: Any, block: Block) -> int | None:
-    """Return the packed task of the block's mission, in which the target's cell is still 0.
+    """Return the packed task of the mission that the header of `block` names.
 
-    Raises `LevelError` if the mission is unknown, or if it is missing although `env` has several
-    missions.
+    The bytes for the target's cell are still 0. Raises `LevelError` if `env` has no such mission,
+    or if the header is missing although `env` has several missions.
     """
     known, header = sentences(env), block.get("mission")
     if header is None:
@@ -148,14 +149,14 @@ def named_by(env: Any, task: Any) -> tuple[Any, ...]:
 
 
 def _alike(grid: np.ndarray, tile: int) -> np.ndarray:
-    """Return a mask of the cells with this tile; a door matches every door of its colour."""
+    """Return a mask of the cells with the tile `tile`; for a door, of all doors of its colour."""
     if tile & 15 not in DOORS:
         return grid == tile
     return np.isin(grid & 15, DOORS) & (grid >> 4 == tile >> 4)
 
 
 def _target(block: Block, grid: np.ndarray, tile: int) -> Cell:
-    """Return the cell in the header `target`; without this header, the only cell with this tile."""
+    """Return the cell in the header `target`; without this header, the only cell with `tile`."""
     header = block.get("target")
     if header is not None:
         return cell(header, header.value, grid.shape)

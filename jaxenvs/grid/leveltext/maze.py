@@ -41,7 +41,7 @@ def block(text: str, first: int) -> Block:
 def drawn(rows: Sequence[str]) -> list[str]:
     """Convert the rows of a picture to the rows of a maze.
 
-    Raises `ValueError` if the picture has objects that mazes lack.
+    Raises `ValueError` if the picture has anything but walls, empty cells, the goal and the agent.
     """
     letters = {pair: letter for letter, pair in PAIRS.items()}
     inner = [row[2:-2] for row in rows[1:-1]]

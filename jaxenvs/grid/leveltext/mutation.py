@@ -96,7 +96,10 @@ def move_agent(key: Key, level: Level) -> Level:
 
 
 def move_object(movable: tuple[Kind, ...], key: Key, level: Level) -> Level:
-    """Move a random object of the kinds `movable` to a random empty cell."""
+    """Move a random object of the kinds `movable` to a random empty cell.
+
+    If the level's task has the cell of this object, the task gets the new cell.
+    """
     key_old, key_new = jax.random.split(key)
     old, found = pick(key_old, tiles.is_any(level.grid, *movable))
     new, free = pick(key_new, _free(level))
@@ -171,7 +174,7 @@ def _is_valid(env: Any, level: Level) -> Bool[Array, ""]:
 
 
 def _there(level: Level, code: Int32[Array, ""]) -> Bool[Array, "height width"]:
-    """Return a mask of the cells with this tile; a door matches every door of its colour."""
+    """Return a mask of the cells with the tile `code`; for a door, of all doors of its colour."""
     code = jnp.asarray(code).astype(jnp.uint8)
     is_door = tiles.is_any(level.grid, *DOORS)
     alike = is_door & (tiles.colour(level.grid) == tiles.colour(code))

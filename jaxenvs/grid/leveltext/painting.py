@@ -78,12 +78,17 @@ def _under() -> dict[str, str]:
 
 
 def unpacked(env: Any, block: Block) -> Picture:
-    """Convert a block to a picture of the editor; raise `LevelError` if the block is invalid."""
+    """Convert a block, the text of a level, to a picture of the editor.
+
+    Raises `LevelError` if the block is invalid.
+    """
     return unpacked_with(env, block, fills=True)
 
 
 def unpacked_with(env: Any, block: Block, fills: bool) -> Picture:
-    """Convert a block to a picture of the editor; raise `LevelError` if the block is invalid.
+    """Convert a block, the text of a level, to a picture of the editor.
+
+    Raises `LevelError` if the block is invalid.
 
     fills: whether to convert each line `contents:` that names the key in a box. The box then gets
         the sign of a box with this key, and the line is removed from the headers.
@@ -162,7 +167,7 @@ def sprites(env: Any, found: Picture, level: Any) -> np.ndarray:
 
 
 def missions(env: Any) -> tuple[str, ...] | None:
-    """Return all possible missions of `env`; None if all levels have one mission."""
+    """Return all possible missions of `env`; None if all levels have the same mission."""
     found = tuple(goals.sentences(env))
     return found if len(found) > 1 else None
 

@@ -1,8 +1,8 @@
 """Pictures of grids: two characters per cell, as `pprint_grid` of minigrid 3.2 writes them.
 
-The second letter is the initial of the colour. minigrid writes it in upper case, so `G` is grey or
-green, and writes `__` for an open door of any colour. jaxenvs also has unambiguous lower-case
-letters: `r g b p y`, and `e` for grey.
+The first character stands for the kind of object. The second one is the initial of its colour.
+minigrid writes the initial in upper case, so `G` is grey or green, and writes `__` for an open door
+of any colour. jaxenvs also has unambiguous lower-case letters: `r g b p y`, and `e` for grey.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ AGENT = (">>", "VV", "<<", "^^")  # pair of characters for each direction of the
 EXACT = dict(zip("rgbpye", Colour, strict=True))
 UPPER = dict(zip("RGBPYG", Colour, strict=True))
 UPPER["G"] = Colour.GREEN  # G also means grey; see `_unclear`
-# Tile byte for the pair `__`, which minigrid draws for an open door of any colour.
+# minigrid draws the pair `__` for an open door of any colour. The pair is read as a red door.
 OPEN_RED = Kind.DOOR | Colour.RED << 4
 PAIRS = {
     **PLAIN,
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
 
 
 def read(block: Block, grey: Iterable[Cell] | None, *, strict: bool) -> Seen:
-    """Parse the picture of a block; raise `LevelError` if it is invalid.
+    """Parse the picture of `block`, a level's text; raise `LevelError` if the picture is invalid.
 
     grey: cells where the ambiguous letter `G` means grey; elsewhere it means green. None if the
         text has no header `grey`: every `G` then means green, with a warning (an error if
@@ -137,7 +137,10 @@ def pairs(block: Block, number: int) -> list[str]:
 
 
 def write(grid: np.ndarray, agent: Cell, direction: int, *, minigrid: bool = False) -> list[str]:
-    """Return the rows of the picture of a grid; with `minigrid`, exactly as minigrid draws it.
+    """Return the rows of the picture of a grid.
+
+    minigrid: whether to draw the picture exactly as minigrid does, with ambiguous colours. By
+        default, every colour is unambiguous.
 
     Raises `ValueError` for a tile byte that no pair of characters represents.
     """

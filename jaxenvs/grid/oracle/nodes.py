@@ -86,6 +86,8 @@ def after(
     """Return the node of `state`, and whether the node has room for all changed cells.
 
     node: the node of the state before the action.
+    first: the first state of the level.
+    state: the state after the action.
     front: index of the cell that was in front of the agent before the action.
 
     Only `front` and the changed cells of `node` are compared with the first state. No other cell

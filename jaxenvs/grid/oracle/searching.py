@@ -67,9 +67,9 @@ class Searcher(NamedTuple):
     def answers(self, first: Any, left: np.ndarray) -> Found:
         """Search the levels of the mask `left`, which begin in the states `first`.
 
-        All levels of a search share the node budget. Search the unsolved levels again with the
-        whole budget, until all levels are solved or a search solves none. Results outside the mask
-        have no meaning.
+        All levels of a search share the node budget. Levels that are neither proven optimal nor
+        proven unsolvable are therefore searched again with the whole budget, until none is left or
+        a search settles none. Results outside the mask have no meaning.
         """
         tables = _tables(self.env, self.doors)(first)
         found = self._once(tables, left)
@@ -78,7 +78,10 @@ class Searcher(NamedTuple):
         return found
 
     def _once(self, tables: bounds.Level, left: np.ndarray) -> Found:
-        """Search with small nodes; search again with larger ones where changed cells do not fit."""
+        """Search with small nodes; repeat with larger nodes if a level's changed cells do not fit.
+
+        A changed cell is one that differs from the level's first state.
+        """
         found = None
         for size in (*(size for size in SIZES if size < self.most), self.most):
             is_short = size < self.most
@@ -98,7 +101,7 @@ def _search(
 
     A changed cell is one that differs from the level's first state.
 
-    is_short: whether some states have more than `most` changed cells.
+    is_short: whether a state of these levels can have more than `most` changed cells.
     """
     begin = jax.vmap(lambda state: nodes.start(state, most).words)(tables.first)
     # Levels outside the mask start in a goal node, so their search ends at once.

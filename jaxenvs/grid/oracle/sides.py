@@ -20,7 +20,11 @@ from .searching import Found, Searcher
 
 
 def prove(searcher: Searcher, first: Any, found: Found) -> Found:
-    """Return the results `found`, with better bounds or proofs for levels that lack a proof."""
+    """Return the results `found`, with better bounds or proofs for levels that lack a proof.
+
+    first: states in which the levels begin.
+    found: results of a search of these levels.
+    """
     things = jax.device_get(_irrelevant(searcher.env)(first))
     left = ~found.closed & things.any(axis=(1, 2))
     if not left.any():
@@ -50,8 +54,9 @@ def _with(first: Any, things: np.ndarray, tile: int) -> Any:
 def irrelevant(env: GridEnv, state: Any) -> Bool[Array, "height width"]:
     """Return a mask of the cells with an irrelevant object, one that can only block the agent.
 
-    The relevant objects are: objects in a cell of an aim, keys that fit a locked door, boxes with
-    such a key, and an object in the agent's cell.
+    The relevant objects are: objects in a cell of an aim (a cell that the agent may have to face,
+    see `grid.aims`), keys that fit a locked door, boxes that contain a key for a locked door, and
+    an object in the agent's cell.
     """
     grid = state.grid
     named = functools.reduce(jnp.logical_or, [aim.cells for aim in env.aims(state) or ()])

@@ -45,7 +45,7 @@ def solve(
     shared: whether levels with different numbers of objects share a compiled program, see
         `jaxenvs.levels.solve`.
 
-    The plan ignores the time limit; `optimal_return` takes it into account. Raises `TypeError` for
+    The plan ignores the time limit; `Solution.optimal_return` respects it. Raises `TypeError` for
     an environment without an optimum, such as one with moving obstacles.
     """
     world = checked(env)

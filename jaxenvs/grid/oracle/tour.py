@@ -1,8 +1,9 @@
 """Lower bound on the steps of missions with several aims, from the shortest tour of their cells.
 
-The agent has to face a cell of each aim. It therefore needs at least the turns and moves of the
-shortest tour of these cells, plus other actions such as a pick-up. One action can serve several
-aims, so the bound counts each kind of action once.
+An aim (see `grid.aims`) is a set of cells. To succeed, the agent must face a cell of each aim. The
+agent therefore needs at least the turns and moves of the shortest tour of the aims, plus other
+actions such as a pick-up. One action can serve several aims, so the bound counts each kind of
+action once.
 """
 
 import itertools
@@ -21,7 +22,7 @@ from .distances import NO_WAY, Distances, nearest
 # shortest tours of the subsets of `SOME` aims.
 MOST, SOME = 4, 3
 MOVED = 1 << Action.PICKUP | 1 << Action.DROP  # actions that move an object, as a bit mask
-TWICE = 2  # number of further actions if the agent also has to move a second object
+TWICE = 2  # further actions of a plan that moves a second object: a pick-up and a drop
 
 
 def between(cells: Bool[Array, "aims cells"], open: Distances) -> Int32[Array, "aims aims"]:
@@ -41,9 +42,9 @@ def bound(
     start: Int32[Array, " aims"],
     apart: Int32[Array, "aims aims"],
 ) -> Int32[Array, ""]:
-    """Return a lower bound on the steps until all aims are met; `NO_WAY` or more if impossible.
+    """Return a lower bound on the steps from a state to success; `NO_WAY` or more if impossible.
 
-    aims: the aims of the state.
+    aims: the aims of this state.
     first: mask of the cells of each aim in the first state of the level.
     start: for each aim, the fewest turns and moves until the agent faces a cell of it.
     apart: the result of `between` for `first`.
