@@ -136,7 +136,7 @@ class _Search:
         self.children.append(self.add(words[row, action], children))
 
     def steps(self) -> Int32[np.ndarray, " n"]:
-        """Return the fewest steps from each state to success; `UNKNOWN` if success is impossible."""
+        """Return the fewest steps from each state to success; `UNKNOWN` if it is impossible."""
         found = np.full(len(self.number), UNKNOWN, np.int32)
         parents, children = (
             np.concatenate([np.zeros(0, int), *edges]) for edges in (self.parents, self.children)
