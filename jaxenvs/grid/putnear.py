@@ -54,8 +54,8 @@ class PutNear(SquareGridEnv):
     def generate(self, key: Key) -> Level:
         """Draw the objects, the agent, and the two objects that the mission names.
 
-        The level's task is the row, column and tile of the target, and the tile of the object to
-        move.
+        The mission is to put one object near another one, the target. The level's task is the row,
+        column and tile of the target, and the tile of the object to move.
         """
         inner, count = self.size - 2, self.objects
         cells = inner * inner

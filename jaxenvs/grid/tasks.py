@@ -1,4 +1,4 @@
-"""Tasks of levels, packed into one int32.
+"""Tasks of levels, such as the cell or object that the agent must reach, packed into one int32.
 
 On a GPU, each array of the state costs a kernel launch per step of a scan, so several small values
 share one array.
@@ -41,8 +41,9 @@ def offset(
 def aim_stop(state: GridState) -> Aim:
     """Return the necessary condition of success if the agent must take `done` next to a cell.
 
-    The agent must stand next to the task's cell, facing any direction. `slack` therefore subtracts
-    the turns, at most two, that the agent would need to face the cell.
+    Bytes 0 and 1 of the task are the row and the column of this cell. The agent may face any
+    direction. `slack` therefore subtracts the turns, at most two, with which the agent would face
+    the cell.
     """
     where = cell(state.grid.shape, part(state.task, 0), part(state.task, 1))
     return Aim(where, 1, slack=2)
@@ -51,8 +52,8 @@ def aim_stop(state: GridState) -> Aim:
 def judge_stop(after: GridState, action: Array) -> tuple[Bool[Array, ""], Bool[Array, ""]]:
     """Return (success, failure) of a step if the agent must take `done` next to the task's cell.
 
-    `done` is success next to the task's cell, facing any direction, and failure elsewhere. Toggle
-    is always failure.
+    Bytes 0 and 1 of the task are the row and the column of this cell. The action `done` is success
+    next to the cell, facing any direction, and failure elsewhere. Toggle is always failure.
     """
     rows, columns = offset(after.row, after.column, after.task)
     beside = rows + columns == 1

@@ -23,7 +23,8 @@ from .tiles import Kind
 def lock(plan: Plan, *, blocked: bool = False) -> Thing:
     """Add a locked door between the two rooms, and its key in the left room; return the door.
 
-    The agent starts in the left room. blocked: whether a ball lies in front of the door.
+    The caller puts the agent into the left room, too. blocked: whether a ball lies in front of the
+    door.
     """
     door = plan.add_door(0, RIGHT, locked=True)
     if blocked:

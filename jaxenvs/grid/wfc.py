@@ -189,10 +189,12 @@ class WFC(SquareGridEnv):
     size: int = 25  # number of cells per side of the grid, walls included
 
     min_size: ClassVar[int] = 6
-    max_size: ClassVar[int] = 66  # 64 x 64 inner cells, whose ranks fit into the 12 `RANK_BITS`
+    # 64 x 64 inner cells. Their ranks in a random order fit into the 12 bits of `RANK_BITS`.
+    max_size: ClassVar[int] = 66
     reset_source: ClassVar[str] = "exact"
-    # On a CPU, `exact` generates num_envs / rows_per_lane levels at a time, and at least one. With
-    # more levels at a time, it would also generate levels that no environment needs.
+    # On a CPU, the reset source `exact` generates levels for the finished episodes only:
+    # num_envs / rows_per_lane levels at a time, and at least one. With more levels at a time, some
+    # of the generated levels would not be needed.
     rows_per_lane: ClassVar[int] = 4096
     levels_at_once: ClassVar[int] = 512  # size of batches of levels; larger ones are not faster
     mission: ClassVar[str] = "traverse the maze to get to the goal"
@@ -241,6 +243,9 @@ class WFC(SquareGridEnv):
 
 
 def _cell(area: Bool[Array, "rows columns"], number: Array) -> tuple[Array, Array]:
-    """Return (row, column) in the grid of cell `number` of the area, counted from 0, row by row."""
+    """Return the row and the column in the grid of the area's cell `number`.
+
+    The cells of the area are counted from 0, row by row.
+    """
     place = (area.reshape(-1).cumsum(dtype=jnp.int32) <= number).sum(dtype=jnp.int32)
     return 1 + place // area.shape[1], 1 + place % area.shape[1]

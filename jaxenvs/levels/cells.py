@@ -1,4 +1,4 @@
-"""Functions for the cells of a level: parse them in headers, check characters, flood-fill."""
+"""Functions for cells of levels: parse positions and values in headers, check rows, flood-fill."""
 
 from collections.abc import Container, Iterable
 
@@ -67,8 +67,8 @@ def check_characters(row: str, line: int, known: Container[str], meaning: str) -
 def named(header: Header, text: str, names: dict[str, int], kind: str = "") -> int:
     """Return the value of a name in the dict `names`, such as the tile byte of `red key`.
 
-    Raises `LevelError` for an unknown name. If `kind` is given, such as `block`, the error message
-    lists all names.
+    Raises `LevelError` for an unknown name. The error message gives one known name as an example,
+    or lists all known names if `kind` is given. `kind` is a word for a name, such as `block`.
     """
     name = " ".join(text.split())
     if name not in names:

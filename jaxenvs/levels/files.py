@@ -30,6 +30,7 @@ def load(path: str | os.PathLike[str], env: Env | None = None, strict: bool = Fa
         `mazes/Labyrinth`. A name that is also the path of a file or folder means the file or
         folder.
     env: environment of the levels; None: each level names its environment in a line `id:`.
+    strict: whether an ambiguous or unusual level is an error, not only a warning.
 
     Raises `LevelError` with file, line and column, and `ValueError` if there is no level or no such
     file.
@@ -49,6 +50,7 @@ def save(
     """Write levels to a file that `load` can read; an `Entry` keeps its params and notes.
 
     env: environment of the levels; None: each level must be an `Entry` with an id.
+    form: format of the texts, as for `write`; None: the usual format.
     """
     entries = [level if isinstance(level, Entry) else Entry(level) for level in levels]
     id, params = ("", {}) if env is None else id_of(env)
@@ -148,7 +150,10 @@ def _of_id(text: str, first: int) -> Env:
 
 
 def id_in(text: str, first: int) -> str:
-    """Return the id in the line `id:` of a text; raise `LevelError` if there is no such id.
+    """Return the id in the line `id:` of a text.
+
+    Raises `LevelError` if the line is missing, if no environment has this id, or if the id names a
+    module.
 
     first: line number of the text in its file.
     """

@@ -102,12 +102,12 @@ def missions(env: Env) -> tuple[str, ...] | None:
 
 
 def read(env: Env, block: Block) -> Picture:
-    """Parse the picture of a block, valid or not; raise `LevelError` for unknown signs."""
+    """Parse a block, which need not be a valid level; raise `LevelError` for unknown signs."""
     return format_of(env).unpacked(api.bare(env), block)
 
 
 def text(env: Env, picture: Picture) -> str:
-    """Return the text of a picture, without a newline at its end."""
+    """Convert a picture to the text of a level, without a newline at its end."""
     module = format_of(env)
     headers, rows = module.packed(api.bare(env), picture)
     return getattr(module, "layout", blocks.format)([*headers], [*rows])

@@ -16,7 +16,7 @@ from .api import Entry
 from .solving import check_solver
 from .source import from_levels
 
-BATCH = 512  # number of states that one call steps
+BATCH = 512  # number of states that one call of the compiled step function steps
 
 
 def distances(
@@ -79,7 +79,8 @@ class _Search:
 
     def __init__(self, step: Any, most: int) -> None:
         self.step, self.most = step, most
-        self.number: dict[bytes, int] = {}  # `words_of` a state, as bytes -> index of the state
+        # Result of `words_of` for a state, as bytes -> index of the state.
+        self.number: dict[bytes, int] = {}
         self.words: list[UInt32[np.ndarray, "n words"]] = []
         # New states that `run` has not stepped yet: one stacked batch per call of `add`.
         self.front: list[Any] = []
@@ -135,7 +136,7 @@ class _Search:
         self.children.append(self.add(words[row, action], children))
 
     def steps(self) -> Int32[np.ndarray, " n"]:
-        """Return the fewest steps from each state to success; `UNKNOWN` if there is no way."""
+        """Return the fewest steps from each state to success; `UNKNOWN` if it is impossible."""
         found = np.full(len(self.number), UNKNOWN, np.int32)
         parents, children = (
             np.concatenate([np.zeros(0, int), *edges]) for edges in (self.parents, self.children)

@@ -1,4 +1,7 @@
-"""`solve`: the shortest plans of levels, for every family that has an exact solver."""
+"""`solve`: find shortest plans of levels, for families of environments with an exact solver.
+
+Families are, for example, Grid (MiniGrid) and Puzzle; `Env.level_solver` names a family's solver.
+"""
 
 import dataclasses
 import importlib
@@ -17,7 +20,7 @@ class Solution(NamedTuple):
     """Shortest plan of a level, or bounds on its length; returned by `solve`."""
 
     steps: int | None  # number of steps of the shortest known plan; None if none is known
-    plan: tuple[int, ...]  # actions that succeed from the start of the level
+    plan: tuple[int, ...]  # actions that succeed from the start of the level; () if none are known
     lower: int  # proven lower bound on the number of steps
     proven: bool  # whether it is proven that `plan` is a shortest plan
     unsolvable: bool  # whether it is proven that no plan exists
@@ -45,8 +48,8 @@ def solve(
 ) -> list[Solution]:
     """Find the fewest steps to success in each level, with a plan and a proof or bounds.
 
-    levels: a level, levels with a leading axis, or a sequence of levels or of entries of `load`.
-        For Grid, BabyAI and puzzles, a level may be replaced by a state, from which the plan then
+    levels: a level, levels stacked along a leading axis, or a sequence of levels or `Entry`s. For
+        Grid, BabyAI and puzzles, a level may be replaced by a state, from which the plan then
         starts.
     node_budget: largest number of states that a search stores.
     batch_size: number of states that a search expands together.
@@ -55,8 +58,8 @@ def solve(
         level after another.
 
     Plans ignore the time limit; `optimal_return` takes it into account. Raises
-    `NotImplementedError` for a family without a solver, and `TypeError` for an environment without
-    an optimum, such as one with obstacles that move at random.
+    `NotImplementedError` for an environment whose family has no solver, and `TypeError` for an
+    environment without an optimum, such as one with obstacles that move at random.
     """
     settings = {"node_budget": node_budget, "batch_size": batch_size, "shared": shared}
     if isinstance(levels, Entry):
@@ -86,9 +89,9 @@ def first_actions(
 
 
 def check_first_actions(env: Env) -> Any:
-    """Return the family's function `first_actions`.
+    """Return the function `first_actions` of the module that solves levels of `env`.
 
-    Raises `NotImplementedError` for a family without this function, and `TypeError` for an
+    Raises `NotImplementedError` if this module has no such function, and `TypeError` for an
     environment without shortest plans, such as one with obstacles that move at random.
     """
     check_solver(env)
@@ -111,12 +114,12 @@ def has_first_actions(env: Env) -> bool:
 
 
 def has_solver(env: Env) -> bool:
-    """Return whether the family of an environment has an exact solver."""
+    """Return whether an environment names a module with an exact solver, its `level_solver`."""
     return bool(api.bare(env).level_solver)
 
 
 def check_solver(env: Env, states: bool = False) -> None:
-    """Raise the error that `solve` would raise for an environment; do nothing if it can be solved.
+    """Raise the error that `solve` would raise for `env`; do nothing if `solve` supports `env`.
 
     states: whether `solve` must also accept states in the middle of an episode.
     """

@@ -20,12 +20,12 @@ def from_levels(
 ) -> FromLevels:
     """Return `env` with resets that draw uniformly from the given levels.
 
-    levels: the path of a file or folder for `load`, or a sequence of levels of `read` or `load`.
-        All levels must have the same params, such as the time limit; the environment gets these
-        params.
+    levels: the path of a file or folder for `load`, or a sequence of levels or of `Entry`s. All
+        must have the same params, such as the time limit, and the same constructor fields; the
+        environment gets these values.
 
     Raises `ValueError` for no levels, for states instead of levels, and for levels with different
-    params.
+    params or fields.
     """
     named = isinstance(levels, (str, os.PathLike))
     found: Any = load(levels, env) if named else list(levels)
@@ -40,7 +40,7 @@ def from_levels(
 
 
 def _check(env: Env, entries: Sequence[Entry]) -> None:
-    """Raise an error for a state, for a level of another shape, and for different params."""
+    """Raise an error for a state, for a level that does not fit `env`, or for different params."""
     for number, entry in enumerate(entries):
         if isinstance(entry.level, State):
             raise ValueError(

@@ -113,9 +113,9 @@ def _insert(levels: list[_Level], element: np.ndarray, points: int) -> bool:
 def distances(generators: np.ndarray, tracked: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Compute a pattern database: the fewest moves that bring the tracked points home.
 
-    The home of point x is cell x. `cells` are all cells that the tracked points can reach. The
-    result is a uint8 array with one axis for each tracked point. The index on the axis is the index
-    in `cells` of the point's current cell.
+    A move takes each point from a cell to a cell, and the home of point x is cell x. `cells` are
+    all cells that the tracked points can reach. The result is a uint8 array with one axis for each
+    tracked point. The index on the axis is the index in `cells` of the point's current cell.
     """
     rank = np.full(generators.shape[1], -1)
     rank[cells] = np.arange(len(cells))

@@ -23,7 +23,8 @@ from .puzzle import DIRECTIONS, Move, Puzzle, PuzzleLevel
 
 FLOOR, WALL, TARGET, PLAYER, ARRIVED = range(5)  # values of the observation
 
-# Largest number of rows or columns for which `_joined` can pack the bounds of a chamber.
+# Largest number of rows or columns for which `_joined` can pack the bounds of a chamber, which is a
+# rectangle of the map.
 MOST_SIDE = 125
 INVERSE = np.array([2, 3, 0, 1], np.int32)
 FAR = 1 << 30  # value of `distances` for a cell without a path to the target
@@ -48,7 +49,7 @@ class Maze(Puzzle):
     Cells in even rows and even columns (from 0) are free; those in odd rows and odd columns are
     walls. Start and target are two different free cells.
 
-    Actions: 0 up, 1 right, 2 down, 3 left; walls and the edge of the map block.
+    Actions: 0 up, 1 right, 2 down, 3 left; walls and the edge of the map stop the player.
     Observation: uint8 (rows, columns), 0 floor, 1 wall, 2 target, 3 player, 4 player on the target.
     Reward: 1 on the target.
     Episode ends: on the target, or at the time limit (by default rows * columns steps).
@@ -59,9 +60,10 @@ class Maze(Puzzle):
     columns: int = 10  # columns of the map, walls included
 
     reset_source: ClassVar[str] = "exact"
-    # On a CPU, the reset source `exact` generates num_envs / rows_per_lane levels per iteration of
-    # a loop. Some levels of the last iteration are not needed. For mazes, these unneeded levels
-    # cost more than additional iterations, so this value is twice the default.
+    # On a CPU, the reset source `exact` generates levels for the finished episodes in a loop, with
+    # num_envs / rows_per_lane levels per iteration. Some levels of the last iteration are not
+    # needed. For mazes, these unneeded levels cost more than additional iterations, so this value
+    # is twice the default, which halves the number of levels per iteration.
     rows_per_lane: ClassVar[int] = 128
     legend: ClassVar[str] = "The map: # wall, @ you, . the target, + you on the target"
     characters: ClassVar[str] = " #.@+"
@@ -119,7 +121,7 @@ class Maze(Puzzle):
         return board == instance.target
 
     def goal(self, instance: MazeInstance) -> Int32[Array, ""]:
-        """Return the target's cell."""
+        """Return the solved board, which is the index of the target's cell."""
         return instance.target
 
     def pack(self, board: Int32[Array, ""]) -> UInt32[Array, "1"]:

@@ -96,7 +96,7 @@ class Minesweeper(Env):
         return Box(0, MINE, (self.rows, self.columns), np.uint8)
 
     def draw_level(self, key: Key, params: Any) -> PuzzleLevel:
-        """Draw a uniform set of mined cells; the level's board is 1 in mined cells, else 0."""
+        """Choose the mined cells uniformly at random; the level's board is 1 in them, else 0."""
         rank = permutation(words(key, self.rows * self.columns))
         mined = (rank < self.mines).astype(jnp.uint8)
         return PuzzleLevel(board=mined.reshape(self.rows, self.columns))

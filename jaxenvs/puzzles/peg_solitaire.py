@@ -49,7 +49,7 @@ class Tables(NamedTuple):
 
 @register("Puzzle-PegSolitaire-v0")
 class PegSolitaire(PackedPuzzle):
-    """Remove pegs until one is left: a peg jumps over a neighbour into a hole and removes it.
+    """Remove pegs until one is left: a peg jumps over another into a hole; the other is removed.
 
     The central game begins with a peg in every hole but the centre, and takes 31 jumps.
 
@@ -78,7 +78,7 @@ class PegSolitaire(PackedPuzzle):
 
     @property
     def action_names(self) -> tuple[str, ...]:
-        """`row,column direction` of each jump: the cell of the jumping peg, and where it jumps."""
+        """`row,column direction` of each jump: the cell of the jumping peg, and its direction."""
         return _tables().names
 
     @property

@@ -39,7 +39,7 @@ class Permutations:
     inverse: np.ndarray  # int32 (actions,): index of the action that undoes each action
     goal: np.ndarray  # uint8 (stickers,): colour of each sticker when the puzzle is solved
     # int32 (stickers,): index of the next sticker of the same piece, clockwise. A sticker is
-    # identified by its own colour and the colour of the next sticker.
+    # identified by its `kind`, its own colour and the colour of the next sticker.
     next_on_piece: np.ndarray
     # int32 (stickers,): number of stickers on the sticker's piece. A turn takes a sticker only to
     # places of stickers with the same number.
@@ -134,6 +134,8 @@ FACES = {
 @functools.lru_cache
 def cube(size: int, half_turns: bool, faces: str) -> Permutations:
     """Build the tables of Rubik's cube, in which only `faces` turn.
+
+    `half_turns` says whether a half turn of a face is one action, besides the quarter turns.
 
     Stickers are ordered by the faces U F R B L D, and row by row within a face. Face U is seen with
     B on top, the four side faces with U on top, and D with F on top.

@@ -64,7 +64,7 @@ def _grid(height: int, width: int) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.lru_cache(maxsize=4)
 def skewb(tile_size: int) -> np.ndarray:
-    """Return the map of the unfolded Skewb, 9 x 12 tiles.
+    """Return the label of each point in a picture of the unfolded Skewb, 9 x 12 tiles.
 
     Face U is above, the faces L F R B are in a row, and D is below.
     """
@@ -85,7 +85,7 @@ def skewb(tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=4)
 def pyraminx(tile_size: int) -> np.ndarray:
-    """Return the map of the unfolded Pyraminx, 4 x 6 tiles.
+    """Return the label of each point in a picture of the unfolded Pyraminx, 4 x 6 tiles.
 
     A tip is drawn in the colour of the piece below it.
     """
@@ -248,7 +248,7 @@ def _fill(labels: np.ndarray, quad: np.ndarray, label: int) -> None:
 def solids(
     size: int, tile_size: int, face: int = 0, quarters: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return two maps of a solid cube, one for each viewpoint in `EYES`.
+    """Return the labels of two pictures of a solid cube, one for each viewpoint in `EYES`.
 
     The layer of `face` is turned clockwise by `quarters` quarter turns.
     """
@@ -263,7 +263,8 @@ def cube(
 ) -> UInt8[Array, "height width 3"]:
     """Paint both views of the solid cube into `net`, the picture of the unfolded cube.
 
-    The views are painted into its upper right and lower right corners, which are empty.
+    `maps` are the labels of the two views, see `solids`. The views are painted into the upper right
+    and lower right corners of `net`, which are empty.
     """
     shades = np.repeat(SHADE, board.shape[0] // 6)
     height, width, _ = net.shape

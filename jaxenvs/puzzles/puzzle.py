@@ -168,7 +168,7 @@ class Puzzle(Env):
 
     @eager.compiled
     def predecessors(self, instance: Any, board: Any) -> Predecessors:
-        """Return every board from which one action leads to `board`."""
+        """Return every board from which one action leads to `board`; by default use `inverse`."""
         if self.inverse is None:
             raise NotImplementedError(f"{self.name} has no predecessors")
         undone = self.neighbours(instance, board)
@@ -301,7 +301,8 @@ class Puzzle(Env):
     def walk(self, key: Key, instance: Any, board: Any, steps: int) -> Any:
         """Return the board after `steps` random valid actions.
 
-        No action undoes the previous one. The walk stops early if no other action is valid.
+        If the puzzle defines `inverse`, no action undoes the previous one. The walk stops early if
+        no action is left to choose from.
         """
         drawn = words(key, max(1, steps))
 

@@ -202,8 +202,8 @@ class SlidingTile(PackedPuzzle):
         # A board is solvable if its parity relative to the goal equals the parity of the blank's
         # distance from the last cell, or from the first cell, which has the same parity. `odd` is
         # the parity relative to the board with number i in cell i. A cycle of all numbers turns
-        # that board into the goal. The cycle consists of `cells - 1` exchanges, whose number is
-        # therefore added.
+        # that board into the goal. The cycle consists of `cells - 1` exchanges, so `cells - 1` is
+        # added to the distance.
         distance = blank // self.size + blank % self.size
         wrong = odd ^ ((distance + cells - 1) % 2 == 1)
         board = jnp.asarray(tables.filled)

@@ -94,7 +94,8 @@ def flooded(
     def along(reach: Array) -> Array:
         """Extend the reached cells along each row to the next obstacles.
 
-        Four doubling steps reach 1 + 2 + 4 + 8 = 15 cells to each side, which is a whole row.
+        Four doubling steps reach 1 + 2 + 4 + 8 = 15 cells to each side. This is a whole row,
+        because a map has at most 16 columns.
         """
         left = right = reach
         room_left = room_right = free
@@ -127,14 +128,14 @@ def _to_cells(rows: UInt32[Array, " size"]) -> Bool[Array, " cells"]:
 
 
 def draw(key: Key, size: int, boxes: int, pulls: int) -> Drawn:
-    """Generate a solvable level that is not solved.
+    """Generate a solvable level that does not begin solved.
 
-    All boxes start on the targets and are pulled away. The reversed pulls solve the level. The
-    level cannot be solved already: the first pull is always possible, and pulls after which all
-    boxes would be on targets are not allowed.
+    All boxes start on the targets and are pulled away. The reversed pulls solve the level. At least
+    one box is not on a target in the end: the first pull is always possible, and pulls after which
+    all boxes would be on targets are not allowed.
 
-    `PLAYS` random sequences of pulls are tried, and the one with the largest sum of push distances
-    is used.
+    `PLAYS` random sequences of `pulls` pulls are tried. The level is the result with the largest
+    sum of the boxes' push distances.
     """
     floor = rooms(key, size, boxes)
     cells = floor.reshape(-1)
@@ -232,10 +233,11 @@ def _deltas(cells: Array) -> list[int]:
 
 
 def _anchor(key: Key, lines: Bool[Array, "4 cells"]) -> tuple[Array, Array, Array]:
-    """Choose a cell, and a direction in which a box can be pulled from this cell.
+    """Choose the first target, and a direction in which a box can be pulled from it.
 
-    Returns the chosen cell, the neighbouring cell where the player stands, and a mask of the three
-    cells that the pull needs.
+    Returns the target's cell, the neighbouring cell where the player stands, and a mask of the
+    three cells that the pull needs. The other targets must not be in these cells, so that the first
+    pull is possible.
     """
     count = lines.shape[1]
     index = np.arange(count, dtype=np.int32)
@@ -312,7 +314,8 @@ def _pull(
 
     First choice: pulls that take a box farther from the target on which it started, and do not end
     on another target. Second choice: pulls that take a box farther from that target, but onto
-    another target. Third choice: any pull.
+    another target. Third choice: any pull. Pulls after which all boxes are on targets are excluded.
+    If no pull is possible, nothing moves.
     """
     size, count = floor.shape[0], boxes.shape[0]
     deltas = np.array([-size, 1, size, -1], np.int32)[:, None]

@@ -112,7 +112,7 @@ def numbered_tiles(size: int, tile_size: int) -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def stickers(tile_size: int) -> np.ndarray:
-    """Return sprites of an empty tile and of stickers in six colours.
+    """Return sprites for pictures of twisty puzzles: an empty tile, and stickers in six colours.
 
     The colours are white, green, red, blue, orange and yellow.
     """
@@ -245,7 +245,8 @@ def pancakes(tile_size: int, size: int) -> np.ndarray:
 def tokens(tile_size: int, size: int) -> np.ndarray:
     """Return sprites of an empty tile and of TopSpin's round tokens, numbered from 0.
 
-    The same tokens follow with another background, which marks the places in the turnstile.
+    The same tokens follow with another background, which marks tokens in the turnstile. The
+    turnstile is the part of the ring that an action reverses.
     """
     looks: list[Layers] = [NOTHING]
     grounds = ((Layer(WHOLE, FLOOR),), (Layer(WHOLE, (64, 84, 124)),))

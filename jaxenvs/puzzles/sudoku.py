@@ -31,7 +31,8 @@ CELLS = 81
 ALL = np.uint32(0x1FF)  # bit mask of all nine digits
 LINES = np.arange(9, dtype=np.int32)
 BOX_START = LINES // 3 * 3
-# A full grid: row r is 0, 1, ... 8 rotated by 3 * (r % 3) + r // 3.
+# A valid full grid of the digits 0 to 8. Row r is 0, 1, ... 8, rotated to the left by
+# 3 * (r % 3) + r // 3 cells.
 BASE = ((3 * (LINES % 3) + LINES // 3)[:, None] + LINES[None, :]) % 9
 # Offset of each cell's sprite index: 19 in every other 3x3 box, else 0. The sprites from 19 to 37
 # have another background colour.
@@ -45,16 +46,16 @@ Board = UInt8[Array, "9 9"]  # digits, 0 in an empty cell
 class Sudoku(Puzzle):
     """Fill the 9x9 grid so that no row, column or 3x3 box has a digit twice; placed digits stay.
 
-    With the field `guided` the rules choose the cell: the first empty one with the fewest
-    candidates. A board then has at most 9 legal actions instead of hundreds, and the same
-    solutions, so use this variant for search.
+    Normally an action chooses a cell and a digit. With the field `guided` the rules choose the
+    cell: the first empty one with the fewest candidates. A board then has at most 9 legal actions
+    instead of hundreds, and the same solutions, so use this variant for search.
 
     Actions: 81 * row + 9 * column + digit - 1; guided: digit - 1.
     Observation: uint8 (9, 9), the digits, 0 in an empty cell.
     Reward: 1 when the grid is full.
     Episode ends: when the grid is full, when no digit can be placed, or at the time limit.
-    State: the board is the same array as the observation. The instance, bool (9, 9), is true in the
-        cells that were given.
+    State: the board is the same array as the observation. The instance (the constant part), bool
+        (9, 9), is true in cells whose digit was given at the start.
     """
 
     blanks: int = 40  # number of initially empty cells
@@ -212,7 +213,10 @@ class Sudoku(Puzzle):
         return [f"{grid}\n{_next(cell)}" for grid, cell in pairs(grids, inputs[1].tolist())]
 
     def text_changes(self, old: tuple[np.ndarray, ...], new: tuple[np.ndarray, ...]) -> list[str]:
-        """Describe changes of the grid; with `guided`, also the cell that must be filled next."""
+        """Describe changes of the grid.
+
+        With `guided`, also name the cell that must be filled next, if this cell has changed.
+        """
         changes = super().text_changes(old[0], new[0])
         if not self.guided:
             return changes

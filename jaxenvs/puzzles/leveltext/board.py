@@ -13,14 +13,15 @@ sprites, place = painting.sprites, painting.place
 
 
 def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return ((), ()): this format adds no header names, neither single nor repeatable ones."""
+    """Return (names of headers that may occur once, names that may repeat): here there are none."""
     return (), ()
 
 
 def block(text: str, first: int, form: str | None) -> Block | None:
     """Return the lines of `text` as a `Block` without headers.
 
-    Return None if a line is `grid:`, which separates headers from a picture.
+    Return None if a line is `grid:`, which separates headers from a picture. The caller then parses
+    the text with `levels.blocks.parse`. first: line number of the text's first line in its file.
     """
     lines = text.split("\n")
     return None if any(line.rstrip() == GRID for line in lines) else board(lines, first)

@@ -81,13 +81,13 @@ def _palette(signs: Signs) -> Palette:
 
 
 def unpacked(env: Puzzle, block: Block) -> Picture:
-    """Convert a level's block to an editor's picture; raise `LevelError` for a second player."""
+    """Convert a `Block` to a `Picture` for the editor; raise `LevelError` for a second player."""
     headers = tuple((header.name, header.value) for header in block.headers)
     return split(palette(env), block, headers)
 
 
 def packed(env: Puzzle, picture: Picture) -> tuple[Headers, list[str]]:
-    """Convert an editor's picture to the headers and the text rows of a level."""
+    """Convert a `Picture` of the editor to the headers and the text rows of a level."""
     rows = joined(palette(env), picture)
     outside = _signs(env).outside
     return picture.headers, [row.rstrip(outside) for row in rows] if outside else rows

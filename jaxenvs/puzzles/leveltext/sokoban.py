@@ -36,7 +36,7 @@ _NOTE = re.compile(r";?\s*([A-Za-z]+):\s*(.*)")
 
 
 def names(env: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return ((), ()): this format adds no header names, neither single nor repeatable ones."""
+    """Return (names of headers that may occur once, names that may repeat): here there are none."""
     return (), ()
 
 
@@ -66,7 +66,8 @@ def _is_note(line: str) -> bool:
 def block(text: str, first: int, form: str | None) -> Block | None:
     """Parse the text of a level to a `Block` of headers and a map.
 
-    Return None if a line is `grid:`, which separates headers from a picture.
+    Return None if a line is `grid:`, which separates headers from a picture. The caller then parses
+    the text with `levels.blocks.parse`. first: line number of the text's first line in its file.
     """
     lines = text.split("\n")
     if any(line.rstrip() == GRID for line in lines):
@@ -91,10 +92,10 @@ def _note(line: str, number: int) -> Header:
 
 
 def unpacked(env: Sokoban, block: Block) -> Picture:
-    """Convert a level's block to an editor's picture: expand run lengths, and add walls.
+    """Convert a `Block` to a `Picture` for the editor: expand run lengths, and add walls.
 
-    Cells of the grid beyond a smaller map become walls. Raises `LevelError` for an unknown
-    character and for a second player.
+    If the map is smaller than the grid, the grid's other cells become walls. Raises `LevelError`
+    for an unknown character and for a second player.
     """
     rows = [_expanded(row, number) for number, row in enumerate(block.picture, block.line)]
     wide, high = env.size if max(map(len, rows)) <= env.size else 0, env.size - len(rows)
