@@ -86,10 +86,13 @@ GOLDEN_FULL = (
 COMPARED = {*DIFFERENTIAL, "Craft-Ids-v0"}
 GOLDEN = [id for id in FIRST if id not in {*COMPARED, *GOLDEN_FULL}]
 
-# Ids for `test_contract.py`: one of each family, a further one with continuous actions, a puzzle
-# with random steps, and a puzzle with dead ends and an action mask.
+# One id of each family except Craft and PuzzleScript. Their programs take as long to compile as
+# those of all other families together.
+QUICK = [id for id in FAMILIES.values() if not id.startswith(("Craft-", "PuzzleScript-"))]
+# Ids for `test_contract.py`: those in `QUICK`, a further one with continuous actions, a puzzle with
+# random steps, and a puzzle with dead ends and an action mask.
 CONTRACT = (
-    *FAMILIES.values(),
+    *QUICK,
     "Classic-MountainCarContinuous-v0",
     "Puzzle-2048-v0",
     "Puzzle-Sokoban-6x6-v0",
@@ -97,6 +100,7 @@ CONTRACT = (
 # Ids for `test_contract.py` with `full`: every puzzle class except the cube, the full game of Craft
 # besides Classic, and further classes of Grid, BabyAI and Classic control.
 CONTRACT_FULL = (
+    *FAMILIES.values(),
     *CONTRACT,
     "BabyAI-OneRoomS8-v0",
     "Classic-Acrobot-v0",
@@ -122,10 +126,6 @@ COSTLY_FULL = (
     "Puzzle-SlidingTile-3x3-v0",
     "Puzzle-TopSpin-10-v0",
 )
-# Ids without Craft, for eager calls and for checks that compile further programs. Craft would take
-# as long as all others together.
-NOT_CRAFT = [id for id in CONTRACT if not id.startswith("Craft-")]
-EAGER = [id for id in FAMILIES.values() if not id.startswith("Craft-")]
 # Ids for rollouts in a process where JAX has 64-bit types enabled: one with floats, one grid.
 X64 = ("Classic-CartPole-v0", "Grid-GoToObject-6x6-N2-v0")
 

@@ -28,7 +28,6 @@ X64 = [
     *(pytest.param(IDS[part::8], id=f"part{part}", marks=pytest.mark.slow) for part in range(8)),
 ]
 BY_DEFAULT = {"value": (IDS, ()), "x64": (defaults.COSTLY_FULL, ())}
-BY_DEFAULT |= dict.fromkeys(("no_key", "transforms"), (defaults.NOT_CRAFT, defaults.CONTRACT_FULL))
 BY_DEFAULT |= dict.fromkeys(("eager", "level", "rows"), (defaults.COSTLY, defaults.COSTLY_FULL))
 
 

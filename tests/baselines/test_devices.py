@@ -102,6 +102,7 @@ def test_a_minibatch_exchanges_once_and_gathers_nothing(seen):
     assert 4 <= program["update"]["all-reduce"] - program["minibatches"] <= 6
 
 
+@pytest.mark.full
 def test_weights_stay_equal_and_environments_are_divided(seen):
     program = seen["program"]
     assert program["equal_weights"]
@@ -111,6 +112,7 @@ def test_weights_stay_equal_and_environments_are_divided(seen):
     assert program["episodes"] > 16  # number of episodes on all devices together
 
 
+@pytest.mark.full
 def test_eight_devices_draw_from_a_replay_as_one_does(seen):
     """With the same key, sampling on eight devices and on one device draws the same slots.
 
@@ -121,6 +123,7 @@ def test_eight_devices_draw_from_a_replay_as_one_does(seen):
     assert min(*replay["fit"], replay["alike"]) > 1e-3
 
 
+@pytest.mark.full
 def test_epsilon_falls_over_the_environments_of_all_devices(seen):
     """Epsilons of all environments, over all devices, follow Horgan et al. (2018), section 4.1."""
     expected = [0.4 ** (1.0 + 7.0 * i / 15) for i in range(16)]

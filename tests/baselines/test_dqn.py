@@ -177,6 +177,7 @@ def test_slots_equal_those_of_randint():
         np.testing.assert_array_equal(slot, wanted)
 
 
+@pytest.mark.full
 def test_an_update_stores_the_steps_of_the_environment():
     """Store seven steps of Clock, which observes the time and truncates an episode at time 5.
 
@@ -256,6 +257,7 @@ def test_a_layer_that_is_not_normalised_starts_at_the_scale_of_its_inputs(layer_
     np.testing.assert_allclose(second @ second.T, 2.0 * np.eye(64), atol=1e-5)
 
 
+@pytest.mark.full
 def test_no_gradient_enters_the_targets(plain):
     """A gradient step gives the same weights as a step whose targets are constants."""
     agent, runner, _ = plain
@@ -334,6 +336,7 @@ def test_an_update_returns_the_metrics_of_the_log(plain):
             assert leaf.shape[0] == 4
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("power", [pytest.param(0.0, marks=pytest.mark.full), 2.0])
 def test_epsilon_falls_from_environment_to_environment(power):
     """Check the epsilon of each environment, and the mean epsilon in the metrics."""

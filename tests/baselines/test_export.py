@@ -43,6 +43,7 @@ def trained(tmp_path, *more) -> str:
     return out
 
 
+@pytest.mark.full
 def test_another_process_reads_the_policy_without_this_package(tmp_path, capsys):
     run = trained(tmp_path)
     folder = tmp_path / "run" / "export"
@@ -72,7 +73,10 @@ def test_another_process_reads_the_policy_without_this_package(tmp_path, capsys)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("algorithm", ["ppo-rnn", "ppo-trxl", "pqn-rnn"])
+@pytest.mark.parametrize(
+    "algorithm",
+    ["ppo-rnn", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ppo-trxl", "pqn-rnn"))],
+)
 def test_a_recurrent_policy_takes_and_returns_its_memory(tmp_path, algorithm):
     run = trained(tmp_path, "--algo", algorithm, "--memory", "4", "--minibatches", "2")
     program = jax.export.deserialize(

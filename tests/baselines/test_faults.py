@@ -78,6 +78,7 @@ def test_a_full_disk_is_told_and_what_was_missed_is_made_up_for(run, full, capsy
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.full
 def test_training_goes_on_while_the_disk_is_full(finished, tmp_path, full, monkeypatch, capsys):
     out = tmp_path / "run"
 

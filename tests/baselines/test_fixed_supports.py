@@ -89,7 +89,9 @@ def test_with_the_bounds_of_the_warning_nothing_is_clipped(tmp_path, capsys):
     ("algorithm", "more", "fix"),
     [
         ("muzero", {"atoms": 10, "spacing": 0.2}, "--spacing 0.8"),
-        ("dyna", {"atoms": 10, "spacing": 0.1}, "--spacing 0.8"),
+        pytest.param(
+            *("dyna", {"atoms": 10, "spacing": 0.1}, "--spacing 0.8"), marks=pytest.mark.slow
+        ),
     ],
 )
 def test_two_hot_targets_beyond_the_atoms_too(tmp_path, capsys, algorithm, more, fix):

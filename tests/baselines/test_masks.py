@@ -79,7 +79,7 @@ def wasted(obs, action) -> float:
     return float(np.take_along_axis(visited, np.asarray(action)[..., None], axis=-1).mean())
 
 
-@pytest.mark.parametrize("make", by_default(of_ppo, of_dqn))
+@pytest.mark.parametrize("make", by_default(of_ppo))
 def test_no_learner_takes_an_illegal_action(make):
     after, *_, rollout = collected(make(TSP))
     if make in (of_dqn, of_r2d2):
@@ -261,8 +261,8 @@ def tours(tmp_path_factory):
 @pytest.mark.parametrize(
     ("greedy", "which"),
     [
-        (True, 0),
         (False, 1),
+        pytest.param(True, 0, marks=pytest.mark.full),
         pytest.param(True, 1, marks=pytest.mark.full),
         pytest.param(False, 0, marks=pytest.mark.full),
     ],

@@ -188,6 +188,7 @@ class Hurried(Clock):
         return jnp.where(state.time < 9, 4, 6)
 
 
+@pytest.mark.full
 def test_time_limits_set_by_the_state():
     """If the state sets the time limit, truncated steps still have the right bootstrap values.
 
@@ -378,6 +379,7 @@ def test_an_update_carries_episodes_over_and_keeps_types():
     np.testing.assert_array_equal(totals, 7 * 8)
 
 
+@pytest.mark.full
 def test_seeds_differ_and_a_seed_does_not_depend_on_the_others():
     ppo_ = learner(Countdown())
     keys = jax.random.split(jax.random.key(0), 3)

@@ -175,11 +175,16 @@ LEARNERS = {  # learner -> settings with which few steps are enough, and the num
     "r2d2": ({**REPLAYED, "squeeze": True}, 8_000),
     "muzero": ({**REPLAYED, "gradient_steps": 8, "n_step": 5, "target_every": 1}, 6_000),
 }
+# Learners that compute their targets with the code of another learner of `LEARNERS`.
+ALIKE = ("dyna", "pqn-rnn", "ppo-trxl", "r2d2", "rainbow")
 
 
 @pytest.mark.full
 @pytest.mark.usefixtures("salaries")
-@pytest.mark.parametrize("algorithm", LEARNERS)
+@pytest.mark.parametrize(
+    "algorithm",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in ALIKE)) for name in LEARNERS],
+)
 def test_every_learner_returns_it(tmp_path, algorithm):
     chosen, steps = LEARNERS[algorithm]
     id = "Salary-Map-v0" if algorithm == "dyna" else "Salary-Float-v0"

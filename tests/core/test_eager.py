@@ -53,7 +53,7 @@ def seconds(call):
     return time.process_time() - start
 
 
-@pytest.mark.parametrize("id", defaults.params(defaults.EAGER, full=defaults.FAMILIES.values()))
+@pytest.mark.parametrize("id", defaults.params(defaults.QUICK, full=defaults.FAMILIES.values()))
 def test_later_calls_compile_nothing_and_take_no_time(as_a_user, id):
     env = jaxenvs.make(id)
     keys = jax.random.split(KEY, LATER + 1)

@@ -220,6 +220,7 @@ def test_levels_of_other_params_are_not_used():
     assert {np.asarray(m == Block.WATER).tobytes() for m in done.state.env.map} == alike
 
 
+@pytest.mark.full
 def test_params_of_each_environment_are_exact():
     venv, reset, step, _ = batch(ROOMS, 5)
     limits = jnp.arange(1, 6, dtype=jnp.int32)
@@ -236,6 +237,7 @@ def test_params_of_each_environment_are_exact():
         np.testing.assert_array_equal(a, b)
 
 
+@pytest.mark.full
 def test_invalid_stock_settings_raise(as_a_user, monkeypatch):
     with pytest.raises(ValueError, match="stock_size=0 is out of range; it must be from 1 to"):
         jaxenvs.make_vec(ROOMS, 4, reset_source="stock", stock_size=0)

@@ -45,6 +45,7 @@ def check(report, least, events):
     assert not [name for name in events if not report.events[name]]
 
 
+@pytest.mark.full
 def test_every_kind_of_start_plays_as_the_package():
     check(lockstep.trial(ROWS, STEPS, seed=0), least=1_500, events=OFTEN)
 

@@ -67,6 +67,7 @@ def test_quirk_a_mob_out_of_sight_above_or_left_hides_one_at_the_opposite_side()
 
 
 # The following tests check rewards, masks, time limit and state.
+@pytest.mark.full
 def test_reward_of_a_task():
     env = CraftClassic(size=16, obs="ids", task="collect_wood")
     advance = jax.jit(env.advance)
@@ -250,6 +251,7 @@ def test_params_out_of_range(name, value, allowed):
     assert name in message and allowed in message
 
 
+@pytest.mark.full
 def test_params_of_a_wrapped_world_are_checked_too():
     params = ENV.default_params.replace(cow_health=np.int32(99))
     with pytest.raises(ValueError, match="cow_health=99"):

@@ -87,6 +87,7 @@ def test_a_level_that_was_read_begins_the_same_episode(id, fields):
     assert levels.write(env, back) == text
 
 
+@pytest.mark.full
 def test_a_few_lines_are_a_state(classic):
     state = levels.read(classic, STATE)
     world = classic.world(state)
@@ -253,6 +254,7 @@ def test_a_text_that_is_too_long_to_be_read_is_refused(classic, played):
         levels.write(classic, entry)
 
 
+@pytest.mark.full
 def test_other_sizes_and_slots_have_texts():
     env = jaxenvs.make(CLASSIC, size=32, slots=Slots(melee=2, plant=3))
     check(env, states(env)[-1:])

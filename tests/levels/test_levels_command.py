@@ -135,6 +135,7 @@ def test_an_option_of_another_action_is_refused(given, maze, capsys):
     assert f"{option} does not apply to {action}, only to" in capsys.readouterr().err
 
 
+@pytest.mark.full
 def test_an_unsolvable_level_has_no_animation(tmp_path, capsys):
     (tmp_path / "maze.txt").write_text(">#.\n##.\n..G")
     given = ("--id", "Grid-Empty-5x5-v0", "--gif", str(tmp_path / "plan.gif"))

@@ -38,6 +38,7 @@ def test_entries_with_different_limits_are_solved_with_theirs(env):
     assert levels.solve(env, entries[1]) == [found[1]]
 
 
+@pytest.mark.full
 def test_a_state_is_solved_from_there(env):
     (best,) = levels.solve(env, levels.read(env, MAZE))
     state = env.reset_to(jax.random.key(0), levels.read(env, MAZE)).state

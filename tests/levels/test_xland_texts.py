@@ -17,6 +17,7 @@ def env():
     return jaxenvs.make("XLand-R4-9x9-v0", task=TASK)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("id", ["XLand-R4-9x9-v0"])
 def test_reading_inverts_writing(id):
     texts.check_texts(id, 4, lambda i: (0, 5 + i, texts.STEPS - 1))

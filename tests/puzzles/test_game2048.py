@@ -137,6 +137,7 @@ def chi_square(counts, expected):
     return float(((counts - expected) ** 2 / expected).sum())
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "board",
     [

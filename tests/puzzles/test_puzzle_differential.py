@@ -88,6 +88,7 @@ def pgx_2048():
     return loosely(jax.vmap(step, in_axes=(0, 0, None, 0)))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [pytest.param("jumanji", marks=pytest.mark.full), "pgx"])
 def test_2048_moves_rewards_masks_and_ends(name):
     step = {"jumanji": jumanji_2048, "pgx": pgx_2048}[name]()
