@@ -62,8 +62,8 @@ class PuzzleScript(PackedPuzzle):
     # Names of the games that are drawn, such as crates,relay. Games with a minus are left out, such
     # as -crates,-relay. Empty: all games.
     games: str = ""
-    # Size of the interpreter's arrays: exact (as small as the games and levels allow), small, medium
-    # or large (presets), or auto (the smallest preset that fits).
+    # Size of the interpreter's arrays: exact (as small as the games and levels allow), small,
+    # medium or large (presets), or auto (the smallest preset that fits).
     size: str = "exact"
     observation: str = "objects"  # type of observation: objects, planes, names or sprites
     # Actions that `action_mask` allows: changes (those that change the board) or inputs (all that

@@ -1,7 +1,7 @@
 """Split the source of a PuzzleScript game into lines without comments.
 
-Errors and warnings are collected in `Problems`. The format is that of PuzzleScript's engine
-(increpare/PuzzleScript, commit 4db08ebe).
+Errors and warnings are collected in `Problems`. Comments, headings and messages are recognised
+as in PuzzleScript's engine (increpare/PuzzleScript, commit 4db08ebe).
 """
 
 import dataclasses

@@ -79,9 +79,9 @@ class Turn(NamedTuple):
     pointer: Place  # tuple (a match for each row) to which `rule` was applied last
     # For each layer: cells that an object has left since the movement of objects began.
     vacated: UInt32[Array, "layers side words"]
-    # -2 if a micro-step moves the objects of all cells together. If it moves those of one cell (see
-    # `movement.py`): index of the last cell whose objects moved, counted column by column; -1 at
-    # the start of a pass over the cells.
+    # -2 if a micro-step moves objects of all cells together. If it moves objects of one cell only
+    # (see `movement.py`): index of the last cell whose objects moved, counted column by column; -1
+    # at the start of a pass over the cells.
     place: Int32[Array, ""]
     # Whether this is the turn that starts a level, or a turn after a `restart` in that turn. It
     # cannot win the level.
