@@ -147,10 +147,10 @@ class TopSpin(Puzzle):
     def heuristic(self, instance: Any, board: UInt8[Array, " size"]) -> Float32[Array, ""]:
         """Return the maximum of two lower bounds.
 
-        The first bound is half the number of adjacent pairs of tokens that are not consecutive: a
-        reversal changes two pairs. The second bound is the largest value from the pattern
-        databases. A database has the fewest moves that bring a few consecutive tokens to their
-        places.
+        The first bound is half the number of adjacent pairs of tokens that are not consecutive,
+        rounded up: a reversal changes two pairs. The second bound is the largest value from the
+        pattern databases. A database has the fewest moves that bring a few consecutive tokens to
+        their places.
         """
         tokens = board.astype(jnp.int32)
         apart = abs(tokens - jnp.roll(tokens, 1))

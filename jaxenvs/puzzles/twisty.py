@@ -2,8 +2,9 @@
 
 A board stores the colour of every sticker, and an action permutes the stickers. The puzzles differ
 in their tables of permutations. Levels are drawn uniformly from all reachable boards, without a
-random walk or rejection: the solved board's stickers are permuted by a product of random
-permutations, one from each transversal in a stabiliser chain of the puzzle's group.
+random walk or rejection. The Schreier-Sims algorithm gives a list of sets of permutations
+(transversals of a stabiliser chain). Each reachable permutation of the stickers is the product of
+exactly one choice of a permutation from each set, so a level needs one random choice per set.
 """
 
 from abc import abstractmethod
@@ -125,7 +126,11 @@ class TwistyPuzzle(Puzzle):
         return (board == self.tables.goal).all()
 
     def goal(self, instance: Any) -> UInt8[Array, " stickers"]:
-        """Return the solved board; for a 2x2 cube with `all_faces`, one of 24 orientations."""
+        """Return the solved board.
+
+        A 2x2 cube with `all_faces` has 24 solved boards, one for each orientation of the cube.
+        The returned board has white on face U and green on face F.
+        """
         return jnp.asarray(self.tables.goal)
 
     def pack(self, board: UInt8[Array, " stickers"]) -> UInt32[Array, " words"]:

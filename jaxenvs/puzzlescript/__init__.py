@@ -1,4 +1,4 @@
-"""PuzzleScript games as data: environments and search problems from their source text."""
+"""Environments and search problems that are built from the source text of PuzzleScript games."""
 
 from .env import PuzzleScript
 from .game import Game, load, parse

@@ -1,4 +1,4 @@
-"""The games and levels of an environment as arrays; a common `Size` fixes the arrays' shapes."""
+"""Games and levels of a PuzzleScript environment as arrays; one `Size` fixes all arrays' shapes."""
 
 import functools
 import os

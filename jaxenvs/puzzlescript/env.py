@@ -34,9 +34,9 @@ MOST_BOARDS = 20_000  # maximum number of boards that `ending` visits to find a 
 class PuzzleScript(PackedPuzzle):
     """Play PuzzleScript games from their source text: one game, or all games of a folder.
 
-    A step plays an action and the `again` turns that follow. The result is the same as in the
-    original engine (increpare/PuzzleScript 4db08ebe). Messages and sounds are skipped, and `undo`
-    is not an action.
+    A step plays an action, and then the turns that a rule's command `again` adds. The result is the
+    same as in the original engine (increpare/PuzzleScript 4db08ebe). Messages and sounds are
+    skipped, and `undo` is not an action.
 
     Actions: 0 up, 1 right, 2 down, 3 left, then action and tick (time passes). `action` is absent
         if all games have `noaction`; `tick` is absent unless a game has `realtime_interval`.
@@ -62,7 +62,9 @@ class PuzzleScript(PackedPuzzle):
     # Names of the games that are drawn, such as crates,relay. Games with a minus are left out, such
     # as -crates,-relay. Empty: all games.
     games: str = ""
-    size: str = "exact"  # size of the interpreter's arrays: exact, auto, small, medium or large
+    # Size of the interpreter's arrays: exact (as small as the games and levels allow), small,
+    # medium or large (presets), or auto (the smallest preset that fits).
+    size: str = "exact"
     observation: str = "objects"  # type of observation: objects, planes, names or sprites
     # Actions that `action_mask` allows: changes (those that change the board) or inputs (all that
     # the game has).
@@ -73,7 +75,7 @@ class PuzzleScript(PackedPuzzle):
     # Whether `heuristic` is the number of cells with X but not Y in a win condition `all X on Y`,
     # which may exceed the number of actions to a win; otherwise `heuristic` is 0.
     count: bool = False
-    again_limit: int = 200  # maximum number of `again` turns after an action
+    again_limit: int = 200  # maximum number of turns that the command `again` adds to an action
 
     reset_source: ClassVar[str] = "exact"
     steps_limit: ClassVar[int] = 500
@@ -215,8 +217,8 @@ class PuzzleScript(PackedPuzzle):
     ) -> tuple[UInt32[Array, " packed"], Bool[Array, ""]]:
         """Return the packed board after an action, and whether a limit has cut off the turn.
 
-        The limits are the maximum number of `again` turns and the maximum number of micro-steps. An
-        action that the game lacks leaves the board unchanged.
+        The limits are `again_limit`, and the maximum number of micro-steps (iterations of the
+        interpreter). An action that the game lacks leaves the board unchanged.
         """
         inputs = np.array([number for _, number in self._inputs], np.int32)
         board = boards.unpacked(self.collection, instance, words)
@@ -347,7 +349,10 @@ class PuzzleScript(PackedPuzzle):
         return [glyphs.told(*one, detail) for one in glyphs.boards_of(self.collection, inputs)]
 
     def text_changes(self, old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
-        """Return, for each state of a batch, the rows that differ in `old` and `new`."""
+        """Return, for each state of a batch, the rows of the board that differ in `old` and `new`.
+
+        `old` and `new` have a batch of the arrays that `text_inputs` returns.
+        """
         boards = (glyphs.boards_of(self.collection, inputs) for inputs in (old, new))
         texts = ([glyphs.written(*one) for one in batch] for batch in boards)
         return [board_changes(*pair) for pair in pairs(*texts)]

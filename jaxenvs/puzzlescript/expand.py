@@ -14,7 +14,8 @@ from .names import Names
 from .rules import ELLIPSIS, MOVEMENTS, RELATIVE, Cell, Row, Rule
 
 # For each direction of a rule: the absolute directions that stand for ^, v, <, >, parallel and
-# perpendicular, in this order.
+# perpendicular, in this order. `along horizontal` allows the same movements as `horizontal`, but
+# stays a different modifier, so that `_inferred` does not confuse `parallel` with `horizontal`.
 TURNED = {
     "right": ("up", "down", "left", "right", "along horizontal", "across vertical"),
     "up": ("left", "right", "down", "up", "along vertical", "across horizontal"),
@@ -73,7 +74,7 @@ def places(rows: Rows) -> Iterator[tuple[tuple[int, int], Cell]]:
             yield (r, c), cell
 
 
-# Steps 1 to 3 of the expansion: directions, and redundant `no`.
+# Expansion of directions, and removal of each `no X` without effect.
 
 
 def _directed(rule: Rule) -> list[Rule]:
@@ -150,11 +151,11 @@ def needed(cell: Cell, names: Names) -> Cell:
     return tuple(pair for pair in cell if pair[0] != "no" or is_needed(pair[1]))
 
 
-# Steps 4 to 7 of the expansion: absolute directions, aggregates, synonyms.
+# Replacement of relative directions, aggregates and synonyms.
 
 
 def _absolute(rule: Rule) -> Rule:
-    """Replace relative directions, such as `>`, by absolute directions; the rule has one direction.
+    """Replace the relative directions, such as `>`, of a rule that has only one direction.
 
     A rule with the direction left or up is mirrored: it gets the direction right or down, and its
     rows are reversed. A rule with an ellipsis is not mirrored.
@@ -204,7 +205,7 @@ def _check_count(count: int, rule: Rule, names: Names) -> None:
         names.problems.check()
 
 
-# Step 8 of the expansion: modifiers that stand for several movements.
+# Expansion of modifiers that stand for several movements, such as `moving`.
 
 
 class _Taken(NamedTuple):
@@ -286,7 +287,7 @@ def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
     return rule._replace(right=mapped(mapped(rule.right, by_pair), by_modifier))
 
 
-# Step 9 of the expansion: properties (names that stand for one of several objects).
+# Expansion of properties (names that stand for one of several objects).
 
 
 def _with_members(rule: Rule, names: Names) -> list[Rule]:
@@ -374,7 +375,7 @@ def _none_of(cell: Cell, names: Names) -> Cell:
     return tuple(pairs)
 
 
-# Steps 10 and 11 of the expansion: stationary objects, duplicates.
+# Last steps of `expanded`: mark new objects as stationary, and remove duplicate rules.
 
 
 def _stationary(rule: Rule, names: Names) -> Rule:

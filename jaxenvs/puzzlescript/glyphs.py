@@ -1,4 +1,4 @@
-"""Levels as text, in the characters of the game's legend."""
+"""Convert PuzzleScript levels to text and back: one character of the game's legend per cell."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,10 @@ from .tables import Level
 def cells_of(
     objects: UInt32[np.ndarray, "objects side words"], width: int, height: int
 ) -> list[list[int]]:
-    """Return the object mask of each cell, line by line."""
+    """Return the object mask of each cell, line by line, from the bit plane of each object.
+
+    Bit o of a mask is 1 if the cell has object o.
+    """
     words = np.asarray(objects)[:, :height, :, None]
     bits_of = words >> np.arange(WORD, dtype=np.uint32) & np.uint32(1)
     cells = bits_of.reshape(len(bits_of), height, -1)[:, :, :width]
@@ -31,7 +34,10 @@ def _names(game: Game, mask: int) -> str:
 
 
 def _shown(mask: int, omitted: int) -> int:
-    """Return a cell's object mask without the objects `omitted`, unless it has no others."""
+    """Return the object mask of a cell without the objects of the mask `omitted`.
+
+    If the cell has no other objects, return its full mask.
+    """
     return mask & ~omitted or mask
 
 
@@ -54,7 +60,7 @@ def _fill(game: Game, by_column: list[int]) -> int:
 def _omitted(game: Game, cells: list[list[int]]) -> int:
     """Return the mask of the background that `written` leaves out in cells with other objects.
 
-    The mask is 0 if `parsed` would fill such cells with another background.
+    The mask is 0 (nothing is left out) if `parsed` would fill these cells with another background.
     """
     layer, by_column = _background_layer(game), _by_column(cells)
     background = next((m for m in by_column if m and not m & ~layer), 1 << game.background)
@@ -118,7 +124,10 @@ def boards_of(
 
 
 def told(game: Game, cells: list[list[int]], detail: str) -> str:
-    """Return the title, the characters' meaning (unless `detail` is "short") and the board."""
+    """Return a board as text, after the game's title and the meaning of each character.
+
+    With `detail="short"`, the meanings are left out.
+    """
     title, board = game.prelude.get("title") or game.name, written(game, cells)
     if detail == "short":
         return board_text([f"{title}."], "", board, detail)

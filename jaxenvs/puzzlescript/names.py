@@ -1,4 +1,4 @@
-"""Objects, legend and collision layers of a game: the meaning of each name."""
+"""Parse the sections `objects`, `legend` and `collisionlayers`, which define a game's names."""
 
 import dataclasses
 import re
@@ -225,7 +225,7 @@ class Names:
         (self.aggregates if of_all else self.properties)[name] = members
 
     def read_layer(self, line: Line) -> None:
-        """Parse a line of the section `collisionlayers`."""
+        """Parse a line of the section `collisionlayers`: the objects of one layer."""
         layer: list[str] = []
         given = [word for word in re.split(r"[\s,]+", line.text) if word]
         for name in given:

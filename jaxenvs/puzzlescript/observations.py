@@ -1,4 +1,8 @@
-"""Observations of boards: objects by number or by name, bit planes, or sprites."""
+"""Observations of PuzzleScript boards, of four kinds.
+
+`objects` has a flag for each cell and object of the game. `planes` has the same flags as bits.
+`names` has a flag for each cell and object name of any game. `sprites` has the pixels of each cell.
+"""
 
 import jax.numpy as jnp
 import numpy as np
@@ -42,7 +46,10 @@ def layout(collection: Collection, kind: str) -> tuple[tuple[str, str], ...]:
 def observed(
     collection: Collection, kind: str, instance: Instance, objects: UInt32[Array, "objects side w"]
 ) -> UInt8[Array, "side side channels"] | UInt32[Array, "objects side w"]:
-    """Return the observation `kind` of the board `objects`, the cells of each object."""
+    """Return the observation of a board, of the type `kind`, which is one of `KINDS`.
+
+    `objects` has a bit plane for each object: the cells that have the object.
+    """
     if kind == "planes":
         return objects
     if kind == "sprites":

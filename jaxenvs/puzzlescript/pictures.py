@@ -1,4 +1,4 @@
-"""Pictures of boards: the sprites of the games, drawn layer over layer."""
+"""Pictures of PuzzleScript boards: the sprites of a game, drawn layer over layer."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,7 +17,7 @@ def sheet(games: tuple[Game, ...], objects: int, tile: int) -> np.ndarray:
     """Return the sprites of all games as RGBA, uint8 (games, 1 + objects, tile, tile, 4).
 
     On the second axis, index 0 is the colour outside of a level, and index o + 1 is the sprite of
-    object o.
+    object o. Each image has `tile` x `tile` pixels.
     """
     result = np.zeros((len(games), 1 + objects, tile, tile, 4), np.uint8)
     at = np.arange(tile) * CELLS // tile
@@ -42,7 +42,10 @@ def cells(
     objects: UInt32[Array, "objects side words"],
     tile: int,
 ) -> UInt8[Array, "side side tile tile 3"]:
-    """Draw the objects of each cell of a level, in the order of their collision layers."""
+    """Return a picture of `tile` x `tile` pixels for each cell, by line and column.
+
+    The sprites of the cell's objects are drawn over each other in the order of their layers.
+    """
     size = collection.size
     sprites = jnp.asarray(sheet(collection.games, size.objects, tile))[game]
     present = planes.cells(objects)

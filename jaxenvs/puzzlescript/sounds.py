@@ -19,7 +19,7 @@ EVENTS = (
     "closemessage",
     *SOUNDS,
 )
-DIRECTED = ("move", "cantmove")  # verbs that may have directions
+DIRECTED = ("move", "cantmove")  # verbs after which a line may name directions
 VERBS = (*DIRECTED, "action", "create", "destroy")
 
 

@@ -12,7 +12,7 @@ from .rules import SOUNDS, Rule
 
 
 def check(rules: Iterable[Rule], names: Names) -> None:
-    """Record a warning for each suspicious part of the rules.
+    """Record a warning for each part of a rule that is valid but probably a mistake.
 
     `rules` are the rules before expansion, in the order of the source.
     """

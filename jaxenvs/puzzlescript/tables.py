@@ -1,4 +1,7 @@
-"""Convert a parsed game to masks: its rules, groups, loops, win conditions and levels."""
+"""Convert the rules, groups, loops, win conditions and levels of a parsed game to bit masks.
+
+A mask is an int with one bit for each object, or for each movement of each collision layer.
+"""
 
 from typing import Any, NamedTuple
 
@@ -24,7 +27,7 @@ class Replacement(NamedTuple):
     os: int = 0  # mask of the objects that are added
     mc: int = 0  # mask of the movements that are cleared
     ms: int = 0  # mask of the movements that are set
-    ml: int = 0  # mask of all movements of the layers that are cleared before `ms` is set
+    ml: int = 0  # mask of all movements of some layers; they are cleared before `ms` is set
     re: int = 0  # mask of the objects from which one is drawn at random and added
     rd: int = 0  # mask of all movements of the layers that get a random direction
 
@@ -42,7 +45,7 @@ class Pattern(NamedTuple):
 
 
 class TableRule(NamedTuple):
-    """A rule with masks instead of names.
+    """A rule with bit masks of objects and movements instead of names.
 
     Each row is a tuple with a pattern for each cell, and None for an ellipsis (`...`).
     """
@@ -59,7 +62,7 @@ class TableRule(NamedTuple):
 class Win(NamedTuple):
     """Win condition `KIND X on Y`: all, some or none of the cells with X also have Y.
 
-    `x` and `y` are masks of objects.
+    `x` and `y` are masks of objects. Without `on Y`, `y` is -1: any object.
     """
 
     kind: str  # type of the condition: all, some or no
@@ -91,7 +94,7 @@ class Groups(NamedTuple):
 
 
 def groups(reader: Reader, names: Names) -> tuple[Groups, Groups]:
-    """Build the groups of the main rules and of the late rules."""
+    """Return (groups of the rules that are not marked `late`, groups of the late rules)."""
     main: dict[int, list[TableRule]] = {}
     late: dict[int, list[TableRule]] = {}
     impossible: dict[int, str] = {}
@@ -225,9 +228,9 @@ class _Masks:
         return made
 
     def _asked(self, cell: Cell) -> tuple[Pattern, dict[int, str]]:
-        """Return the pattern of a cell on the left, and a dict: layer -> name required there.
+        """Return the pattern of a left-side cell, and a dict: layer -> name required on the layer.
 
-        Set `clash` if the cell requires two names on one layer.
+        If the cell requires two names on one layer, store an error message in `self.clash`.
         """
         made, used = Pattern(), dict[int, str]()
         for modifier, name in cell:
@@ -277,7 +280,10 @@ class _Masks:
         return self._cleared(made, new, used, seen, placed)
 
     def _chosen(self, name: str) -> int:
-        """Return the mask of the objects of `random NAME`; record an error if there are none."""
+        """Return the mask of the objects of which `random NAME` draws one.
+
+        Record an error if there are none.
+        """
         mask = self.names.mask(name)
         if not mask:
             self.names.problems.error(
@@ -381,7 +387,11 @@ def _win(line: int, words: list[str], names: Names) -> Win | None:
 
 
 def glyphs(names: Names) -> dict[str, int]:
-    """Return the object mask of each character that stands for definite objects in a level."""
+    """Return the object mask of each character that a level may contain.
+
+    A character that stands for a property (one of several objects) is left out, because a level
+    must name definite objects.
+    """
     singles = (name for name in (*names.sprites, *names.lines) if len(name) == 1)
     return {name: names.mask(name) for name in singles if not names.is_property(name)}
 
@@ -411,7 +421,10 @@ def level(rows: list[tuple[int, str]], names: Names) -> Level | None:
 
 
 def _glyph(glyph: str, line: int, names: Names, glyphs: dict[str, int]) -> int | None:
-    """Return the object mask of a glyph; if it has no mask, record an error and return None."""
+    """Return the object mask of a glyph.
+
+    If the glyph is undefined or stands for a property, record an error and return None.
+    """
     if glyph not in glyphs:
         names.problems.error(line, f"`{glyph}` is not defined; add it to the legend")
     elif names.is_property(glyph):

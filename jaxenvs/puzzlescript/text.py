@@ -1,6 +1,7 @@
-"""Split a game's source into lines without comments, and collect errors and warnings.
+"""Split the source of a PuzzleScript game into lines without comments.
 
-Source: the format as increpare/PuzzleScript 4db08ebe reads it.
+Errors and warnings are collected in `Problems`. Comments, headings and messages are recognised
+as in PuzzleScript's engine (increpare/PuzzleScript, commit 4db08ebe).
 """
 
 import dataclasses
@@ -17,8 +18,8 @@ SECTIONS = (
     "winconditions",
     "levels",
 )
-# Start of a rule with a message. The parts of the pattern match a text in only one way, so the
-# regular expression does not backtrack.
+# Pattern of a rule with the command `message`, from the start of the rule to this word. The parts
+# of the pattern match a text in only one way, so the regular expression does not backtrack.
 _MESSAGE = r"(?:(?!->)[^(])*->[^(]*?\bmessage\b"
 MOST_ERRORS = 20  # maximum number of errors that the message of a `GameError` lists
 

@@ -12,8 +12,9 @@ from .open_list import OpenList
 from .result import Result
 from .store import Nodes, Store
 
-# The default for the smallest bucket width of the open list is FINE * max(1, weight) * (cost of the
-# cheapest action). If `Engine.coarse` is True, the default is 1.
+# The open list sorts its entries into buckets, one for each range of priorities. The default for
+# the smallest width of a range is FINE * max(1, weight) * (cost of the cheapest action). If
+# `Engine.coarse` is True (unit costs, the domain's own heuristic, weight 0 or 1), the default is 1.
 FINE = 0.25
 
 
@@ -49,7 +50,8 @@ class Search(NamedTuple):
     # Lower bound on the optimal cost. It stays constant once a level is done, because the level's
     # open entries are then skipped instead of expanded.
     lower: Float32[Array, " levels"]
-    # Whether a board was discarded because an inadmissible heuristic was infinite.
+    # Whether a board was discarded because an inadmissible heuristic was infinite. The level may
+    # then have a solution even if the search ends without one.
     lost: Bool[Array, " levels"]
     # Smallest bucket width: entries whose priorities differ by less may be popped in any order.
     finest: Float32[Array, ""]
@@ -58,7 +60,10 @@ class Search(NamedTuple):
 
 
 def rows_for(domain: Any, settings: Settings, levels: int) -> int:
-    """Return the capacity of the store: the node budget plus room for one iteration's new nodes."""
+    """Return the number of nodes for which the search allocates memory.
+
+    This is the node budget, plus room for the new nodes of one iteration.
+    """
     lanes = max(settings.batch_size, levels)
     return settings.node_budget + lanes * (1 if settings.by_action else domain.num_actions) + lanes
 
@@ -187,8 +192,9 @@ class Engine:
     def iterate(self, search: Search) -> Search:
         """Pop a batch of entries from the open list, expand them, and push the new boards.
 
-        After the open list has changed the ranges of its buckets, the popped entries are at first
-        pushed again, into buckets with the new ranges, instead of being expanded.
+        The exception is an open list that has changed the priority ranges of its buckets. Until all
+        entries have moved to buckets with the new ranges, an iteration pushes the popped entries
+        again instead of expanding them.
         """
         moves = open_list.is_moving(search.todo)
         todo, entry, least, valid = open_list.pop(search.todo, self.lanes)

@@ -31,8 +31,9 @@ def solve_levels(
 ) -> list[Solution]:
     """Find the shortest plan of each level of a puzzle, see `jaxenvs.levels.solve`.
 
-    `shared` is ignored, because all levels of a puzzle share a compiled program in any case. Raises
-    `TypeError` for a puzzle that cannot be searched, or whose actions differ in cost.
+    `shared`, which asks for one compiled program for levels of different sizes, has no effect: all
+    levels of a puzzle share a compiled program in any case. Raises `TypeError` for a puzzle that
+    cannot be searched, or whose actions differ in cost.
     """
     puzzle: Any = getattr(env, "unwrapped", env)
     check(env)

@@ -1,4 +1,7 @@
-"""The interpreter: one compiled program plays all games that fit into a `Size`, also in a batch."""
+"""Interpreter of PuzzleScript: one compiled program plays every game that fits into a `Size`.
+
+A batch may contain different games.
+"""
 
 from .packing import Packer
 from .sizes import Size, Tables

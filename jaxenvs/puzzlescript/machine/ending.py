@@ -1,4 +1,4 @@
-"""The end of a turn: commands, win conditions, and `again` turns."""
+"""The end of a turn: commands, win conditions, and the turns that the command `again` adds."""
 
 import jax
 import jax.numpy as jnp
@@ -12,9 +12,9 @@ from .state import DONE, ENDS, RULES, Program, Turn, next_turn
 def step(p: Program, turn: Turn, found: Literals) -> Turn:
     """End a turn: carry out queued commands, check win conditions, and start the next turn if any.
 
-    If the rules draw random numbers, PuzzleScript's engine first plays an `again` turn as a trial.
-    The trial decides whether the `again` turn takes place. Its board is discarded, but the random
-    numbers that it draws are used up.
+    The command `again` adds a turn without input. If the rules draw random numbers, PuzzleScript's
+    engine first plays this turn as a trial, which decides whether the turn takes place. The trial's
+    board is discarded, but the random numbers that it draws are used up.
     """
     queue, board = turn.commands, turn.board
     is_real = ~turn.is_trial
@@ -91,7 +91,7 @@ def wins(p: Program, found: Literals) -> Bool[Array, ""]:
 def missing(p: Program, found: Literals) -> Int32[Array, ""]:
     """Return the number of cells with X but not Y, for a win condition `all X on Y`.
 
-    For several conditions, return the maximum.
+    For several `all` conditions, return the maximum; without any, return 0.
     """
     x, y = _conditions(p, found)
     lacks = jax.lax.population_count(x & ~y).astype(jnp.int32).sum(axis=(-2, -1), dtype=jnp.int32)

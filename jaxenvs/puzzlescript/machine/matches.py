@@ -349,7 +349,10 @@ def nth(
     number: Int32[Array, " rows"],
     vertical: Bool[Array, ""],
 ) -> Place:
-    """Return match `number` (from 0) of each row, in the order that `first` describes."""
+    """Return match `number` (from 0) of each row.
+
+    Matches are ordered line by line, or column by column if `vertical`, and then by gap.
+    """
     cells = planes.cells(found)
     count = cells.sum(axis=1, dtype=jnp.int32)
     count = jnp.where(vertical, count.swapaxes(-1, -2), count)

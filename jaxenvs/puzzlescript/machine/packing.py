@@ -1,4 +1,4 @@
-"""Games as arrays: a game's rules become tables of the shape that the interpreter needs."""
+"""Convert the rules of a PuzzleScript game to `Tables`, the arrays that the interpreter reads."""
 
 import functools
 from typing import Any
@@ -13,10 +13,10 @@ from .sizes import COMMANDS, DIRECTIONS, FIRST, KINDS, OTHER, TRUE, WORD, Size, 
 
 
 class Packer:
-    """Converts a game's rules to arrays, see `tables`.
+    """Converts a game's rules to arrays: the method `tables` returns them.
 
-    Numbers the patterns (cells of rules) and the sets of bit planes that the arrays refer to, see
-    `Tables`.
+    The arrays refer to patterns (cells of rules) and to sets of bit planes by numbers, which this
+    class assigns; see `Tables`.
     """
 
     def __init__(self, game: Game) -> None:
@@ -152,11 +152,11 @@ class Packer:
         )
 
     def level_size(self, level: Level) -> Size:
-        """Return the smallest size that holds the game and a level."""
+        """Return the smallest size that holds the game's rules and one of its levels."""
         return self.size._replace(side=max(level.width, level.height))
 
     def tables(self, size: Size) -> Tables:
-        """Return the tables of the game for an interpreter of a size that holds it."""
+        """Return the game's rules as arrays of the shapes of `size`, which must hold the game."""
         return _Filled(self, size).tables()
 
 
@@ -211,7 +211,10 @@ def _numbered(rule: TableRule, group: int) -> TableRule:
 
 
 class _Filled:
-    """Builds the tables of a game as arrays of a size, which may be larger than the game needs."""
+    """Builds the `Tables` of a game with the array shapes of `size`.
+
+    The size may be larger than the game needs; unused entries are then padding.
+    """
 
     def __init__(self, packer: Packer, size: Size) -> None:
         self.packer, self.size = packer, size

@@ -78,7 +78,8 @@ def back_by(
 ) -> UInt32[Array, "rows gaps side words"]:
     """Return, for each row and gap, the row's plane moved by `by` cells against `direction`.
 
-    All entries of `by` are below `end`.
+    A row is a pair of brackets of a rule. A gap says how many cells the row's ellipses skip. All
+    entries of `by` are below `end`.
     """
     direction = jnp.broadcast_to(direction, (len(plane),))
     each = jnp.stack([back(plane, direction, number) for number in range(end)])

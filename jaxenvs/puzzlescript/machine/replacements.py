@@ -23,8 +23,8 @@ def replaced(
     """Replace objects and movements as the right side of a rule says, one pattern after another.
 
     A pattern is a cell of the rule, and `where` has the cells of the level in which each pattern is
-    replaced. The second result is whether a cell changed; it is meaningless if `size.draws` is
-    False.
+    replaced. The second result is whether a cell changed. It is valid only if `size.draws` is
+    True (rules may draw random numbers); otherwise the caller knows this from the rule's matches.
     """
     size = p.size
     clear = planes.flags(p.tables.clear[patterns], size.planes)

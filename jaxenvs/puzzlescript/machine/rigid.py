@@ -16,7 +16,10 @@ from .state import RULES, Program, Turn, fresh, select
 
 
 def banned(p: Program, turn: Turn, rules: Int32[Array, "*n"]) -> Bool[Array, "*n"]:
-    """Return for each rule whether its rigid group is banned: the turn skips the rule."""
+    """Return for each rule whether the turn skips it because its rigid group is banned.
+
+    A group is banned for the rest of a turn in which one of its movements was blocked.
+    """
     assert turn.rigid
     group = p.tables.rigid[rules]
     return (group > 0) & turn.rigid.banned[group]

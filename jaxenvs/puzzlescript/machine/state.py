@@ -21,7 +21,8 @@ class Board(NamedTuple):
     width: Int32[Array, ""]
     height: Int32[Array, ""]
     won: Bool[Array, ""]  # whether a turn has won the level
-    # Whether a turn was stopped because it had too many `again` turns or micro-steps.
+    # Whether an action was stopped because it had too many `again` turns (turns that the command
+    # `again` adds) or micro-steps.
     stuck: Bool[Array, ""]
 
 
@@ -78,9 +79,9 @@ class Turn(NamedTuple):
     pointer: Place  # tuple (a match for each row) to which `rule` was applied last
     # For each layer: cells that an object has left since the movement of objects began.
     vacated: UInt32[Array, "layers side words"]
-    # Index of the last cell that moved its objects, counted column by column, if a micro-step
-    # handles one cell; -1 at the start of a pass over the cells; -2 if a micro-step handles all
-    # cells.
+    # -2 if a micro-step moves objects of all cells together. If it moves objects of one cell only
+    # (see `movement.py`): index of the last cell whose objects moved, counted column by column; -1
+    # at the start of a pass over the cells.
     place: Int32[Array, ""]
     # Whether this is the turn that starts a level, or a turn after a `restart` in that turn. It
     # cannot win the level.
@@ -134,11 +135,11 @@ def _wide(read: Array) -> Array:
 
 
 class Program(NamedTuple):
-    """Program of the interpreter: the tables of one game's rules, and the static size."""
+    """A game for the interpreter: the tables of its rules, and the static size of all arrays."""
 
     size: Size
     tables: Any  # tables of the game: `Tables` whose fields are `Row`s
-    again_limit: int = 200  # maximum number of `again` turns after an input
+    again_limit: int = 200  # maximum number of turns that the command `again` adds to an action
 
     @classmethod
     def of(cls, size: Size, tables: Tables, game: Array, again_limit: int) -> "Program":

@@ -1,4 +1,4 @@
-"""The interpreter of PuzzleScript: turns of any game, with its tables as arguments.
+"""Interpreter of PuzzleScript: plays turns of any game, whose compiled rules are an argument.
 
 `play` repeats a micro-step until the turn is over. A micro-step is the same program for every game
 and every phase of a turn, so a batch may contain different games. The results are as in
@@ -36,7 +36,7 @@ class Machine(NamedTuple):
     """An interpreter for all games that fit into `size`."""
 
     size: Size
-    again_limit: int = 200  # maximum number of `again` turns after an input
+    again_limit: int = 200  # maximum number of turns that the command `again` adds to an action
     # Number of micro-steps (iterations of the interpreter's loop) after which an action is stopped.
     most_steps: int = 1_000_000
 
@@ -48,7 +48,9 @@ class Machine(NamedTuple):
         action: Int32[Array, ""],
         draw: jax.tree_util.Partial,
     ) -> tuple[Board, Int32[Array, ""]]:
-        """Play an action and its `again` turns; return the board and the number of micro-steps.
+        """Play an action, and the further turns for which its rules ask by the command `again`.
+
+        Returns the board and the number of micro-steps.
 
         The first axis of each leaf of `tables` is the games, and `game` is an index on it.
 
@@ -84,7 +86,7 @@ class Machine(NamedTuple):
     def missing(self, tables: Tables, game: Int32[Array, ""], board: Board) -> Int32[Array, ""]:
         """Return the number of cells with X but not Y, for a win condition `all X on Y`.
 
-        For several conditions, return the maximum.
+        For several `all` conditions, return the maximum; without any, return 0.
         """
         program = Program.of(self.size, tables, game, self.again_limit)
         found = matches.literals(program, empty_turn(self.size, board))
