@@ -49,7 +49,10 @@ WALKABLE = {name: code for name, code in NAMES.items() if code & 15 in tiles.WAL
 
 
 def names(env: XLand) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return names of header lines (`name: value`): allowed once, and allowed repeatedly."""
+    """Return the names of a level's header lines (`name: value`), in two tuples.
+
+    The first has names that a level may use once, the second has names that it may repeat.
+    """
     return ("under", "time", "pocket"), ("task", "legend")
 
 
