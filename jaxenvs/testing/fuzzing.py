@@ -48,10 +48,10 @@ def fuzz(
 ) -> Fuzzed:
     """Play at least `steps` steps in a batch of `rows` environments, and count broken rules.
 
-    The batch restarts with new levels and params every `length` steps. `Fuzzer.play` varies float
-    params by an amount `variation`. An observation or reward outside of its space breaks a rule
-    only if `variation` is at most `near`. With `near` 0, this rule holds only for the default float
-    params.
+    The batch restarts with new levels and params every `length` steps. `Fuzzer.play` multiplies
+    float params by random factors, whose spread is called `variation`. An observation or reward
+    outside of its space breaks a rule only if `variation` is at most `near`. With `near` 0, spaces
+    are thus tested only with the default float params.
     """
     fuzzer = Fuzzer(env, rows, length, near)
     total: dict[str, int] = {}
