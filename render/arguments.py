@@ -92,9 +92,8 @@ def add_seed(made: Parser, default: int | None, what: str, flag: str = "--seed")
 def add_drawing(made: Parser, animated: str, picture: str, replay: str) -> None:
     """Add --tile-size, --gif and --html.
 
-    animated: words for the help of --gif, which say what the animation shows.
-    picture: words for the help of --gif, which say what a PNG shows.
-    replay: words for the help of --html, which say what the HTML file shows.
+    animated, picture: contents of an animation and of a PNG, in words for the help of --gif.
+    replay: contents of the HTML file, in words for the help of --html.
     """
     add = made.add_argument
     size = "side of a cell (default: fits the window or the file)"

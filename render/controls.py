@@ -217,10 +217,10 @@ class Controller:
 
 
 def _step(by: int) -> Callable[[Controller], None]:
-    """Return a command that moves the cursor `by` time steps in the history; negative is backward.
+    """Return a command that shows the next time step (`by` 1) or the previous one (`by` -1).
 
-    At the newest time step, a forward move lets the policy act, unless a person chooses the
-    actions.
+    At the newest time step, the command for the next one lets the policy act, unless a person
+    chooses the actions.
     """
 
     def run(controller: Controller) -> None:

@@ -95,7 +95,8 @@ class Fuzzer:
             self.env,
             self.rows,
             autoreset="none",
-            # The source `pool` needs equal params in all environments, but here the params differ.
+            # `pool` draws from prepared levels, and needs equal params in all environments, but
+            # here the params differ. `exact` generates a new level for each reset.
             reset_source="exact" if source == "pool" else source,
         )
         state = venv.reset(key_reset, params).state

@@ -5,8 +5,9 @@ objects, further rules make the input objects, and so on down to the depth `Reci
 at the leaves of the tree lie on the map. Pruning turns random objects into leaves. Distractor rules
 and objects are not needed for the goal.
 
-Difference from xminigrid: random numbers come from a JAX key, so only the distribution of tasks is
-the same. With xminigrid's random numbers, which `exact.py` supplies, the tasks are the same.
+Difference from xminigrid: random numbers come from a JAX key, so the tasks are different but have
+the same distribution. With xminigrid's random numbers, which `exact.py` supplies, the tasks are the
+same.
 """
 
 import functools

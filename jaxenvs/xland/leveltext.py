@@ -74,7 +74,7 @@ def fields(env: XLand, block: Block) -> dict[str, Any]:
 
 
 def read(env: XLand, block: Block, *, strict: bool) -> Level | XLandState:
-    """Return the level or state that a block describes; raise `LevelError` if it is invalid."""
+    """Return the level or state in a block (text of one level); raise `LevelError` if invalid."""
     known = {pair: code for code, pair in PAIRS.items()} | _legend(block)
     rows = [_pairs(block, number, known) for number in range(len(block.picture))]
     shape = (len(rows), len(rows[0]))

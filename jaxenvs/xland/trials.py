@@ -77,7 +77,8 @@ class Trials(Wrapper):
     # Start and end, as fractions, of the part of the task set to draw from; see `sets.part`.
     part: tuple[float, float] = (0.0, 1.0)
 
-    # Task sets that `trials` could wrap this environment with: none, because it already has trials.
+    # Names of the task sets that the method `trials` accepts: none, because this environment
+    # already has trials.
     task_sets = ()
 
     def __post_init__(self) -> None:

@@ -1,5 +1,6 @@
-"""Checks of rulesets: the bytes must encode goals, rules and tiles, and the objects of the goal
-must be on the map or be made by a rule.
+"""Checks of rulesets: the bytes must encode goals, rules and tiles, and the goal must be possible.
+
+The goal is impossible if one of its objects is neither on the map nor made by a rule.
 """
 
 from collections.abc import Iterator

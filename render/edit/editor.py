@@ -62,7 +62,7 @@ class Editor:
         self.notice = ""  # message that is shown until the next command
         self.help_shown = self.plan_shown = False
         self.open = True
-        # Question to the user that is open and receives all keys, such as for the level's mission;
+        # Open question to the user, such as for the level's mission, which receives all keys;
         # None: no question is open.
         self.prompt: prompts.Prompt | None = None
         # Opens the viewer in which a person or a plan plays the level; set by `EditView`.

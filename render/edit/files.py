@@ -1,5 +1,6 @@
-"""Files of levels that the level editor reads and writes; saving keeps the text of levels that
-were not edited.
+"""Files of levels that the level editor reads and writes.
+
+A level that was not edited keeps its text when the file is saved.
 """
 
 import hashlib
