@@ -15,7 +15,8 @@ from jaxenvs.core.files import target
 from . import animation, outputs, replay
 from .outputs import is_headless
 
-# Module that serves --web. It is imported only when needed, because it imports this package.
+# Module that serves the web pages of the option --web. It is imported only when the option is
+# given, because the module itself imports this package.
 PAGES = "jaxenvs.render.web.pages"
 # Option -> file suffixes that the option accepts. A file name without suffix gets the first format.
 SUFFIXES = {
@@ -63,9 +64,9 @@ def add_web(made: Parser, resumed: bool = True) -> None:
 
 
 def check_web(options: argparse.Namespace, *others: str) -> None:
-    """Check the options of --web; raise `UsageError` for options that cannot be combined.
+    """Raise `UsageError` for options that --web excludes, or for options that need --web.
 
-    others: further options that cannot be combined with --web.
+    others: further options that --web excludes, for this command.
     """
     if not options.web:
         for name in ("port", "resume"):
@@ -91,8 +92,8 @@ def add_seed(made: Parser, default: int | None, what: str, flag: str = "--seed")
 def add_drawing(made: Parser, animated: str, picture: str, replay: str) -> None:
     """Add --tile-size, --gif and --html.
 
-    animated, picture: what --gif writes into an animation and into a PNG, in words for its help.
-    replay: what --html writes, in words for its help.
+    animated, picture: contents of an animation and of a PNG, in words for the help of --gif.
+    replay: contents of the HTML file, in words for the help of --html.
     """
     add = made.add_argument
     size = "side of a cell (default: fits the window or the file)"

@@ -1,5 +1,6 @@
-"""The history bar at the bottom of the window; a disc on it marks the displayed time step.
+"""The history bar at the bottom of the viewer, whose length stands for all stored time steps.
 
+A disc marks the displayed time step; everything before it is coloured.
 If a single environment is shown, grey lines mark the time steps where its episodes begin, and
 yellow triangles mark the time steps where it earned achievements.
 """
@@ -52,9 +53,9 @@ def marks(session: Session, board: int) -> dict[int, list[str]]:
 
 
 def _draw_achievements(canvas: Canvas, controller: Controller, bar: pygame.Rect) -> None:
-    """Mark the time steps where achievements were earned, and label one of them (`_labelled`).
+    """Mark the time steps where achievements were earned, and label at most one of them.
 
-    The label lists the achievements earned at that time step.
+    `_labelled` selects the time step. Its label lists the achievements that were earned there.
     """
     session = controller.session
     found = marks(session, controller.selected)

@@ -57,11 +57,11 @@ class Controller:
         # First of the two places (row, column) that an action needs; None until it is selected.
         self.taken: Place | None = None
         self.turned = 1.0  # progress of the latest action's animation, 0 to 1; see turning.py
-        self.selected = 0  # index of the environment in which the keys of actions act
+        self.selected = 0  # index of the environment that takes the actions of pressed keys
         # True: only the selected environment is shown; False: all environments are shown.
         self.zoomed = session.boards == 1
         self.help_shown = False
-        # Position of the mouse on the history bar, 0 to 1; None: elsewhere.
+        # Position of the mouse on the history bar, 0 to 1; None: the mouse is elsewhere.
         self.pointed: float | None = None
         self.notice = ""  # message shown until the next key is pressed
         self.open = True
@@ -217,10 +217,10 @@ class Controller:
 
 
 def _step(by: int) -> Callable[[Controller], None]:
-    """Return a command that moves the cursor `by` time steps in the history; negative is backward.
+    """Return a command that shows the next time step (`by` 1) or the previous one (`by` -1).
 
-    At the newest time step, a forward move lets the policy act, unless a person chooses the
-    actions.
+    At the newest time step, the command for the next one lets the policy act, unless a person
+    chooses the actions.
     """
 
     def run(controller: Controller) -> None:

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32
 
-BUCKETS = 256  # number of buckets in the current set, and in the new set after a change of ranges
+BUCKETS = 256  # number of buckets in each of the two sets of an `OpenList`
 PAGE = 1024  # number of entries per page, for capacities from SMALL to LARGE - 1
 SMALL_PAGE = 16  # number of entries per page, for capacities below SMALL
 SMALL = 1 << 14
@@ -25,7 +25,7 @@ LARGE = 1 << 24
 MOST = np.finfo(np.float32).max
 # Smallest width of a bucket's range of priorities. XLA may round smaller (subnormal) numbers to 0.
 LEAST = np.finfo(np.float32).tiny
-# Initial width of the buckets' ranges of priorities if the cost of no action is known.
+# Width of the buckets' ranges of priorities as long as the search knows no action's cost.
 UNKNOWN = np.float32(1e30)
 # Largest factor by which a change makes the ranges wider or narrower, if an action's cost is known.
 GROWTH = 16.0

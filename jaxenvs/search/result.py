@@ -27,8 +27,8 @@ class Result(Struct):
     unsolvable: Bool[Array, "*levels"]  # whether it is proven that no reachable board is a goal
     # Lower bound on the optimal cost; -inf if the heuristic is not admissible.
     lower_bound: Float32[Array, "*levels"]
-    # Goal board that was reached. If unsolved, the board with the lowest heuristic (beam search:
-    # with the lowest cost + heuristic).
+    # Goal board (a board is a state of the searched problem) that was reached. If unsolved, the
+    # board with the lowest heuristic (beam search: with the lowest cost + heuristic).
     board: Any
     # Number of stored nodes. A board has several nodes if cheaper paths to it were found later.
     nodes: Int32[Array, ""]

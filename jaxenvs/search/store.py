@@ -1,8 +1,8 @@
 """Nodes of a search: arrays with one row per node, in order of discovery, and a hash table.
 
-The hash table maps a board to the row of its node. If a cheaper path to the board is found, a new
-node is added, the hash table points to its row, and the old node is marked as stale. The data of a
-stored node never change.
+A board is a state of the searched problem. The hash table maps a board to the row of its node. If a
+cheaper path to the board is found, a new node is added, the hash table points to its row, and the
+old node is marked as stale. The data of a stored node never change.
 """
 
 from typing import Any, NamedTuple
@@ -86,6 +86,8 @@ class _Probe(NamedTuple):
 
 def insert(store: Store, new: Nodes, valid: Bool[Array, " lanes"]) -> Store:
     """Add each new node whose board is not stored yet, or is stored with a higher cost.
+
+    New nodes for which `valid` is False are skipped.
 
     New nodes with equal boards must be in order of descending cost. The store must have room for
     all nodes of `new`.

@@ -301,7 +301,10 @@ def check_ending(subject: Subject) -> None:
 
 
 def check_rows(subject: Subject) -> None:
-    """Check that environment i behaves the same in batches of any size, including after resets."""
+    """Check that an environment behaves the same in a batch of 2 and in a batch of 3.
+
+    The first two environments of both batches are compared, over several episodes.
+    """
     small, large = (_play_batch(subject.env, rows) for rows in (2, 3))
     assert_same(small, jax.tree.map(lambda leaf: leaf[:, :2], large), "batches of 2 and of 3")
 

@@ -48,10 +48,10 @@ def fuzz(
 ) -> Fuzzed:
     """Play at least `steps` steps in a batch of `rows` environments, and count broken rules.
 
-    The batch restarts with new levels and params every `length` steps. `Fuzzer.play` varies float
-    params by an amount `variation`. An observation or reward outside of its space breaks a rule
-    only if `variation` is at most `near`. With `near` 0, this rule holds only for the default float
-    params.
+    The batch restarts with new levels and params every `length` steps. `Fuzzer.play` multiplies
+    float params by random factors, whose spread is called `variation`. An observation or reward
+    outside of its space breaks a rule only if `variation` is at most `near`. With `near` 0, spaces
+    are thus tested only with the default float params.
     """
     fuzzer = Fuzzer(env, rows, length, near)
     total: dict[str, int] = {}
@@ -95,7 +95,8 @@ class Fuzzer:
             self.env,
             self.rows,
             autoreset="none",
-            # The source `pool` needs equal params in all environments, but here the params differ.
+            # `pool` draws from prepared levels, and needs equal params in all environments, but
+            # here the params differ. `exact` generates a new level for each reset.
             reset_source="exact" if source == "pool" else source,
         )
         state = venv.reset(key_reset, params).state

@@ -79,7 +79,7 @@ def parse_action(env: Env, text: str, legal: Any = None) -> Any:
 
 
 def action_names(env: Env) -> tuple[str, ...]:
-    """Return the names of all actions by index, as text lists them.
+    """Return the names of all actions, in order of their indices, as prompts and messages use them.
 
     For a space that is not discrete, the result names some elements of the space, and may be empty.
     """
@@ -179,7 +179,7 @@ def _begun(text: str, names: Sequence[str]) -> Iterator[str]:
 
 
 def _leading(text: str, names: Sequence[str]) -> str:
-    """Return the longest action name at the start of a text, or the number there, or ""."""
+    """Return the longest action name at the start of a text, else a number there, else ""."""
     folded, index = text.lower(), _INDEX.match(text)
     begun = [n for n in names if folded.startswith(n.lower())]
     whole = [n for n in begun if not re.match(r"[\w\\]", text[len(n) :])]

@@ -176,7 +176,11 @@ class _Shown:
         self.id, self.episodes, self.last = id, episodes, time.monotonic()
 
     def show(self, index: int, steps: int, results: list[Result]) -> None:
-        """Show the number of finished episodes and the mean return so far."""
+        """Show the current episode and step, and the mean return of the finished episodes.
+
+        Does nothing if the last update was less than 0.1 seconds ago, or `INTERVAL` without a
+        terminal.
+        """
         is_terminal, now = sys.stderr.isatty(), time.monotonic()
         if now - self.last < (0.1 if is_terminal else INTERVAL):
             return

@@ -175,7 +175,7 @@ class Episode:
 
 
 def summary(results: Sequence[Result]) -> dict[str, Any]:
-    """Return the means over episodes, and the standard errors of return and progress.
+    """Return the means over episodes, the standard errors, and the share of invalid answers.
 
     Success and progress are None if the environment does not define them.
     """

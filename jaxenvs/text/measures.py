@@ -19,7 +19,7 @@ NO_TASK = "none: the environment has no task"
 
 
 class Played(NamedTuple):
-    """Sums over the steps of an episode so far."""
+    """Data of an episode so far, from which its progress is computed."""
 
     env: Env
     steps: int = 0
@@ -78,7 +78,7 @@ class Progress:
         self.played = Played(env)
 
     def add(self, step: Step) -> None:
-        """Add a step to the sums: the result of `env.step` in the current episode."""
+        """Update `played` with a step: the result of `env.step` in the current episode."""
         before, env = self.played, self.played.env
         success, achieved = env.succeeded(step), step.info.get("achievements")
         if success is not None:

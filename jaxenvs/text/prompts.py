@@ -37,7 +37,7 @@ class Moment(NamedTuple):
     state: Any
     detail: str = "full"
     before: Any = None  # state before the last action; None at the start of an episode
-    action: str = ""  # name of the last action
+    action: str = ""  # name of the last action; "" at the start of an episode
     refused: str = ""  # error message about the last answer, "" if it was valid
     step: int = 0  # number of answers in the episode before this prompt
     limit: int = 0  # maximum number of answers in the episode
@@ -62,7 +62,10 @@ def prompt(moment: Moment, rules: str, legal: Any) -> str:
 
 
 def legal_line(env: Env, legal: Any) -> str:
-    """Return the line that lists the legal actions, or that tells how to write an action."""
+    """Return the line that lists the legal actions.
+
+    If actions are not discrete, the line tells how to write an action.
+    """
     names = action_names(env)
     if not isinstance(env.action_space, Discrete):
         return f"Actions: {how_to_write(env)}."

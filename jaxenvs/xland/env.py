@@ -76,7 +76,7 @@ class XLand(GridWorld):
         itself had no effect, such as a step into a wall.
     Observation (field `obs`): `image` uint8 (view_size, view_size, 2), pairs (kind, colour) of the
         cells ahead, (0, 0) outside the grid; `heading` a dict of the image and `direction` int32;
-        `dict` adds to `heading` `pocket` uint8 (2,) and the task: `goal` uint8 (5,), `rules` uint8
+        `dict` a dict of both, `pocket` uint8 (2,) and the task: `goal` uint8 (5,), `rules` uint8
         (num_rules, 7); `rgb` uint8 (view_size * tile_size, view_size * tile_size, 3) the view as
         pixels; `rgb_full` uint8 (size * tile_size, size * tile_size, 3) the whole grid as pixels.
     Reward: 1 - 0.9 * steps / max_steps_in_episode when the goal is reached, else 0.

@@ -59,7 +59,10 @@ COLOUR_SIGNS = {
 
 
 def observation_layout(size: int) -> tuple[tuple[str, str], ...]:
-    """Return pairs (index, meaning) that explain the arrays of a `size` x `size` view."""
+    """Return pairs (index, meaning) that explain the arrays of an observation.
+
+    size: number of rows and of columns of the agent's view.
+    """
     kinds = ", ".join(f"{kind.value} {tiles.KIND_NAMES[kind]}" for kind in Kind)
     colours = ", ".join(f"{colour.value} {colour.name.lower()}" for colour in Colour)
     return (
@@ -162,7 +165,7 @@ class Told(NamedTuple):
         return [*head, surroundings.sighted(self.things), self.stands, self.drawing]
 
     def short(self) -> list[str]:
-        """Return the lines of the short text: three, without the drawing."""
+        """Return the three lines of the short text, which has no drawing."""
         have = " ".join(filter(None, (self.holds, self.faces, self.stands)))
         return [" ".join(self.task), have, surroundings.sighted(self.things)]
 

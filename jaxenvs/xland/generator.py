@@ -5,8 +5,9 @@ objects, further rules make the input objects, and so on down to the depth `Reci
 at the leaves of the tree lie on the map. Pruning turns random objects into leaves. Distractor rules
 and objects are not needed for the goal.
 
-Difference from xminigrid: random numbers come from a JAX key, so only the distribution of tasks is
-the same. With xminigrid's random numbers, which `exact.py` supplies, the tasks are the same.
+Difference from xminigrid: random numbers come from a JAX key, so the tasks are different but have
+the same distribution. With xminigrid's random numbers, which `exact.py` supplies, the tasks are the
+same.
 """
 
 import functools
@@ -45,7 +46,8 @@ RULES = (
 FIRST_PAIR = 6  # index of the first kind with two tiles in `GOALS` and `RULES`
 DEEPEST, MOST_EXTRA = 3, 64
 # A task is crowded if it uses at least this many tiles. The script draws from a Python `set` of the
-# unused tiles, and for crowded tasks the iteration order of this set may differ from `_LISTED`.
+# unused tiles. For crowded tasks, the iteration order of this set may differ from the order of
+# `_LISTED`, from which this module draws.
 CROWDED = 15
 
 # Number of uint32 in a bit mask that has one bit for each tile of `RIGHT`, `LEFT` or `MADE`.
@@ -169,7 +171,7 @@ class Drawn(NamedTuple):
 
 
 class _Drawing(NamedTuple):
-    """State of the generator during a task; `level` is the current depth in the tree of rules."""
+    """A task that is being generated; `level` is the current depth in the tree of rules."""
 
     at: Array  # position of the next random number in its source (`Draws`)
     # For each list of `_LISTED`, bit mask of the tiles that neither the goal nor a rule uses yet.

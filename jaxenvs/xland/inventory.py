@@ -87,14 +87,14 @@ def analyse(
 ) -> Analysis:
     """Search the inventories of a task for a path to the goal and for dead ends.
 
-    beside: tile bytes of the objects next to the agent at the start. The agent need not approach
-        these objects, and approaching an object can trigger rules.
+    beside: tile bytes of the objects next to the agent at the start. To act on any other object,
+        the agent first has to step next to the object, which can trigger rules.
     walled: dict from the byte of a goal tile to the sides (0 up, 1 right, 2 down, 3 left) on which
         every tile with this byte has a wall. The agent cannot stand on such a side of the tile, and
         cannot carry goal tiles.
 
-    The result is unknown if the goal or a rule names a floor, a wall, a door or a position. Raises
-    `ValueError` for a batch of rulesets.
+    The field `winnable` of the result is None (unknown) if the goal or a rule names a floor, a
+    wall, a door or a position. Raises `ValueError` for a batch of rulesets.
     """
     single(ruleset, "analyse")
     packed = jax.tree.map(np.asarray, ruleset).packed()

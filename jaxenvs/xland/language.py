@@ -83,7 +83,7 @@ def parse_ruleset(text: str) -> Ruleset:
 def format_ruleset(ruleset: Ruleset) -> str:
     """Return a ruleset as text for `parse_ruleset`; empty rules and tiles are left out.
 
-    Raises `ValueError` for a batch of rulesets, and for bytes that encode no kind or no tile.
+    Raises `ValueError` for a batch of rulesets, and for bytes that encode no goal, rule or tile.
     """
     goal, rules, laid = single(ruleset, "format_ruleset")
     lines = [f"goal: {_call(_read(goal, GOALS, Goal)) if goal[0] else 'none'}"]

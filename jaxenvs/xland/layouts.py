@@ -129,7 +129,10 @@ def drawn(layout: str, size: int) -> Map:
 
 
 def generate(key: Key, layout: str, size: int, init_tiles: UInt8[ArrayLike, " tiles"]) -> Level:
-    """Draw a level: doors, and distinct floor cells for `init_tiles` (0: none) and the agent."""
+    """Draw a level: the doors, and distinct floor cells for the objects and the agent.
+
+    init_tiles: tile byte of each object; entries 0 are padding.
+    """
     plan = drawn(layout, size)
     doors, things = len(plan.first), np.shape(init_tiles)[0]
     word = words(key, 2 * doors + things + 2)

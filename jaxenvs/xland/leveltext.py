@@ -49,7 +49,10 @@ WALKABLE = {name: code for name, code in NAMES.items() if code & 15 in tiles.WAL
 
 
 def names(env: XLand) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return names of header lines (`name: value`): allowed once, and allowed repeatedly."""
+    """Return the names of a level's header lines (`name: value`), in two tuples.
+
+    The first has names that a level may use once, the second has names that it may repeat.
+    """
     return ("under", "time", "pocket"), ("task", "legend")
 
 
@@ -71,7 +74,7 @@ def fields(env: XLand, block: Block) -> dict[str, Any]:
 
 
 def read(env: XLand, block: Block, *, strict: bool) -> Level | XLandState:
-    """Return the level or state that a block describes; raise `LevelError` if it is invalid."""
+    """Return the level or state in a block (text of one level); raise `LevelError` if invalid."""
     known = {pair: code for code, pair in PAIRS.items()} | _legend(block)
     rows = [_pairs(block, number, known) for number in range(len(block.picture))]
     shape = (len(rows), len(rows[0]))

@@ -55,9 +55,11 @@ class Goal(IntEnum):
     AGENT_LEFT = 14
 
 
-# Flags in the highest byte of packed rules and goals. Bits 0 to 3 are the allowed sides (up, right,
-# down, left) of tile b relative to tile a, or of tile a relative to the agent. `ON_PUT` is set if
-# both `FORWARD` and `PUT` trigger the rule or goal, not `FORWARD` alone.
+# Flags in the highest byte of packed rules and goals, for three conditions: tile a is next to the
+# agent (`BESIDE_AGENT`), tile b is next to tile a (`BESIDE_TILE`), the agent carries tile a
+# (`HELD`). Bits 0 to 3 are the allowed sides (up, right, down, left) of tile b relative to tile a,
+# or of tile a relative to the agent. `ON_PUT` is set if both actions `FORWARD` and `PUT` trigger
+# a condition `BESIDE_AGENT`, not `FORWARD` alone.
 BESIDE_AGENT, BESIDE_TILE, HELD, ON_PUT = 16, 32, 64, 128
 ON, TILE_AT, AGENT_AT = 1, 2, 3  # values of the highest byte of packed goals that test one cell
 _ALL = 15

@@ -162,7 +162,9 @@ class Benchmark(Struct):
 
 
 def benchmark(name: str) -> Benchmark:
-    """Return the tasks of a set: `trivial-21k`, `small-1m`, `medium-1m`, `high-1m` or `...-3m`.
+    """Return the tasks of the set `name`.
+
+    The names are `trivial-21k`, `small-1m`, `medium-1m`, `medium-3m`, `high-1m` and `high-3m`.
 
     The first call generates the set and caches it in the folder that the environment variable
     JAXENVS_CACHE names (by default `~/.cache/jaxenvs`), if this folder is writable. Raises

@@ -45,7 +45,7 @@ class Solution(NamedTuple):
     at_least: int  # proven lower bound on the number of steps to the goal
     # Changes of objects, as sentences, after which winning is impossible; see `Analysis.dead_end`.
     dead_end: tuple[str, ...]
-    nodes: int  # number of boards that the search stored
+    nodes: int  # number of boards (a board is the grid and the agent) that the search stored
 
 
 class _Board(NamedTuple):
@@ -66,8 +66,8 @@ def solve(
     shortest: whether to find a provably shortest solution, which is feasible for small tasks only.
         If False, the search is faster, but its solution may be longer: it is weighted A* with an
         inadmissible heuristic.
-    node_budget: largest number of boards that the search stores.
-    batch_size: number of boards that the search expands together.
+    node_budget: largest number of nodes that the search stores; a node is a grid with the agent.
+    batch_size: number of nodes that the search expands together.
 
     The search ignores the time limit of episodes. Raises `ValueError` for a ruleset that
     `XLand.params_for` would refuse for a grid of this size.
@@ -112,9 +112,10 @@ def _beside(level: Level) -> frozenset[int]:
 
 
 def _walled(level: Level) -> dict[int, frozenset[int]]:
-    """Return the sides on which every goal tile with the same byte has a wall.
+    """Return a dict from the byte of a goal tile to the sides on which the tile has a wall.
 
-    The result is a dict from the byte to a set of sides: 0 up, 1 right, 2 down and 3 left.
+    The sides are 0 up, 1 right, 2 down and 3 left. If several tiles have the same byte, a side is
+    included only if all of them have a wall there.
     """
     grid, found = np.asarray(level.grid), {}
     for row, column in np.argwhere(grid & 15 == Kind.GOAL).tolist():

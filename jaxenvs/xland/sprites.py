@@ -31,6 +31,8 @@ def _ring(
 ) -> tuple[tuple[float, float], ...]:
     """Return the corners of a star: points around the centre at alternating radii.
 
+    If both radii are equal, the star is a regular polygon.
+
     start: angle of the first corner, in units of pi.
     """
     angles = np.pi * (start + np.arange(corners) * 2 / corners)

@@ -1,7 +1,8 @@
 """Tile bytes: the low four bits are the kind of the object in a cell, the high four its colour.
 
 Kinds and colours have the values of XLand-MiniGrid 0.9.3 (`xminigrid/core/constants.py`). Actions
-depend only on the kind of a tile; rules and goals compare whole bytes.
+depend only on the kind of a tile, except that a key opens only locked doors of its colour. Rules
+and goals compare whole bytes.
 """
 
 import functools

@@ -77,7 +77,8 @@ class Trials(Wrapper):
     # Start and end, as fractions, of the part of the task set to draw from; see `sets.part`.
     part: tuple[float, float] = (0.0, 1.0)
 
-    # Names of the task sets for `trials`: none, because this environment already has trials.
+    # Names of the task sets that the method `trials` accepts: none, because this environment
+    # already has trials.
     task_sets = ()
 
     def __post_init__(self) -> None:
@@ -123,7 +124,7 @@ class Trials(Wrapper):
 
     @property
     def fully_observed(self) -> bool:  # type: ignore[override]
-        """Always False, because the observation shows neither the task nor the episode's index."""
+        """Always False: no observation has the episode's index, and most do not have the task."""
         return False
 
     def inner(self, state: TrialState) -> Any:
@@ -219,7 +220,10 @@ class Trials(Wrapper):
         return self.env.observe(state.env, self.params_of(state.task, params))
 
     def succeeded(self, step: Step) -> Bool[Array, ""]:
-        """Return whether this step reached the goal; one such step makes the trial a success."""
+        """Return whether this step reached the goal of the task.
+
+        A trial is a success if the goal is reached at least once.
+        """
         return step.info["trial"]["solved"]
 
     def facts(self, state: TrialState, params: Any = None) -> tuple[Fact, ...]:

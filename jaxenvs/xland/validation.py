@@ -1,4 +1,7 @@
-"""Checks of rulesets: kinds and tiles must exist, and the goal's objects must be obtainable."""
+"""Checks of rulesets: the bytes must encode goals, rules and tiles, and the goal must be possible.
+
+The goal is impossible if one of its objects is neither on the map nor made by a rule.
+"""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
@@ -34,9 +37,10 @@ class _Named(NamedTuple):
 def check(ruleset: Ruleset, size: int) -> None:
     """Raise `ValueError` if a ruleset, or one in a batch, cannot be played on a grid of this size.
 
-    Kinds of rules and goals must exist, and so must the tiles that they name. Each tile of the goal
-    must be on the map at the start or be made by a rule. Raises `TypeError` for wrong shapes or
-    dtypes. Of traced arrays, only shapes and dtypes are checked.
+    The first byte of a goal or rule must be a value of `Goal` or `Rule`, and each tile that it
+    names must exist. Each tile of the goal must be on the map at the start or be made by a rule.
+    Raises `TypeError` for wrong shapes or dtypes. Of traced arrays, only shapes and dtypes are
+    checked.
     """
     _check_shapes(ruleset)
     if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(ruleset)):

@@ -23,7 +23,7 @@ FLOOR = tiles.name(tiles.FLOOR)
 def describe(ruleset: Ruleset) -> str:
     """Describe a task: its goal, its rules in order, and the objects on the map.
 
-    Raises `ValueError` for a batch of rulesets, and for bytes that encode no kind or no tile.
+    Raises `ValueError` for a batch of rulesets, and for bytes that encode no goal, rule or tile.
     """
     goal, rules, laid = single(ruleset, "describe")
     sentences = [goal_sentence(goal), *map(rule_sentence, rules)]

@@ -1,1 +1,1 @@
-"""The editor of levels: its model, its keys, its pictures and its command."""
+"""The level editor: its model, its key commands, its drawing and `jaxenvs levels edit`."""

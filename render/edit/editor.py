@@ -1,4 +1,4 @@
-"""State and commands of the level editor: tools, questions, play and the solver's answer.
+"""State and commands of the level editor, such as painting, undo, saving and playing a level.
 
 The editor needs no display. `EditView` draws it and passes mouse events to it.
 """
@@ -62,14 +62,15 @@ class Editor:
         self.notice = ""  # message that is shown until the next command
         self.help_shown = self.plan_shown = False
         self.open = True
-        # Open question, which receives all keys; None: no question.
+        # Open question to the user, such as for the level's mission, which receives all keys;
+        # None: no question is open.
         self.prompt: prompts.Prompt | None = None
         # Opens the viewer in which a person or a plan plays the level; set by `EditView`.
         self.play: Callable[[Controller], None] = lambda controller: None
         self._path: tuple[str, tuple[tuple[int, int], ...]] = (
             "",
             (),
-        )  # cache of `path`: the value of `question` at the last update, and the plan's cells
+        )  # cache of `path`: hash of the level of the last update, and the cells of its plan
         self._seed = 1  # seed of the next random level or edit
         # Hash of the file's content when a save was refused because another program had changed
         # the file. A second save overwrites the file if its content still has this hash.
@@ -121,7 +122,7 @@ class Editor:
 
     @property
     def path(self) -> tuple[tuple[int, int], ...]:
-        """Cells that the agent visits in the displayed plan, in order; () without such a plan."""
+        """Cells that the agent visits in the displayed plan, in order; () if none is displayed."""
         entry = self.model.checked().entry
         if not self.plan_shown or not self.plan or entry is None:
             return ()

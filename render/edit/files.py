@@ -1,4 +1,7 @@
-"""Files of levels that the editor reads and writes; unchanged levels keep their text."""
+"""Files of levels that the level editor reads and writes.
+
+A level that was not edited keeps its text when the file is saved.
+"""
 
 import hashlib
 import os
@@ -43,7 +46,7 @@ class File:
         return self.found() != self.digest
 
     def env_of(self, id: str) -> Env:
-        """Return the environment with this id; for "", the environment of the command line."""
+        """Return the environment with this id; for "", the one that the command line named."""
         if id:
             return registry.make(id)
         assert self.env is not None
@@ -86,7 +89,10 @@ class File:
         return Document((page_of(self.env, "", text),))
 
     def write(self, texts: Sequence[str]) -> None:
-        """Write the file atomically: a crash keeps the old file. Raise `OSError` on failure."""
+        """Write the levels `texts` to the file; raise `OSError` on failure.
+
+        The write is atomic: after a crash, the old file is still there.
+        """
         if self.exists and not os.access(self.path, os.W_OK):
             raise PermissionError(f"{self.path} is read-only; allow writing, then save again")
         self.copy(self.path, texts)

@@ -1,4 +1,4 @@
-"""Compiled functions of the editor: random edits of levels, and the cells that a plan visits."""
+"""Functions of the level editor that run JAX: random edits, and the cells that a plan visits."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +12,10 @@ from jaxenvs.levels import palette
 
 
 def visited(env: Any, entry: levels.Entry, plan: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """Yield the agent's cell at the start of a plan and after each action of the plan."""
+    """Yield the agent's cell at the start of a plan and after each action of the plan.
+
+    Ends at the first state without an agent.
+    """
     made, key = levels.env_of(env, entry), jax.random.key(0)
     state = entry.level
     if type(state) is type(made.level_shape):
@@ -28,5 +31,5 @@ def visited(env: Any, entry: levels.Entry, plan: Iterable[int]) -> Iterator[tupl
 
 @functools.lru_cache(maxsize=8)
 def mutated(env: Any) -> Callable[..., Any]:
-    """Return a compiled function of (key, level) that applies a random edit."""
+    """Return a compiled function of (key, level) that returns the level after a random edit."""
     return jax.jit(lambda key, level: levels.mutate(env, key, level))

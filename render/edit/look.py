@@ -36,6 +36,7 @@ from .editor import AGENT, Editor
 if TYPE_CHECKING:
     from .prompts import Prompt
 
+# A point is the unit of lengths that scale with the window; `Layout.scale` is its size in pixels.
 WIDTH = 330  # width of the panel, in points
 SWATCH, GAP = 34, 4  # side of a tool's swatch and gap between two swatches, in points
 # Largest side, in pixels, at which a sprite is rendered; for larger cells, the sprite is scaled up.
@@ -71,7 +72,10 @@ class Layout(NamedTuple):
     choices: tuple[pygame.Rect, ...]  # rectangles of the open question's choices
 
     def cell_at(self, at: tuple[int, int]) -> tuple[int, int]:
-        """Return (row, column) of the cell at position `at`; out of range outside the picture."""
+        """Return (row, column) of the cell at the pixel `at`.
+
+        Both numbers may be out of range if `at` is outside the level's picture.
+        """
         left, top = at[0] - self.board.left, at[1] - self.board.top
         return top // self.tile, left // self.tile
 
@@ -216,7 +220,7 @@ def picture_of(editor: Editor, tile: int) -> pygame.Surface:
 
 
 def _composed(env: Any, indices: np.ndarray, tile: int) -> pygame.Surface:
-    """Return a picture of sprites, given their indices in the atlas."""
+    """Return the picture whose cells are the sprites of `env.atlas` with these indices."""
     side = min(tile, SPRITE)
     sheet = _atlas(env, side)
     rows, columns = indices.shape
@@ -272,7 +276,7 @@ def _draw_palette(canvas: Canvas, editor: Editor, where: Layout) -> None:
 
 
 def _sample(editor: Editor, sign: str | None) -> Picture:
-    """Return a level of one cell that contains `sign`; for None, the cell contains the agent."""
+    """Return a level of one cell, whose text is `sign`; for None, the cell contains the agent."""
     if sign is None:
         empty = editor.model.palette.empty
         direction = editor.model.picture.agent
@@ -293,7 +297,7 @@ def _draw_swatch(
 
 
 def _draw_words(canvas: Canvas, editor: Editor, where: Layout) -> None:
-    """Draw the title, the solver's answer, the mission, the level's error and the notice."""
+    """Draw the texts of the panel, such as the title, the mission and the error of the level."""
     model, panel = editor.model, where.panel
     left, top = canvas.points(panel.left), canvas.points(panel.top)
     width = canvas.points(panel.width)
