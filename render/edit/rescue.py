@@ -12,8 +12,8 @@ from typing import Any
 
 from .editor import Editor
 
-# Suffix of rescued files. With the suffix .txt, commands that read the level files of a folder
-# would read them, too.
+# Suffix of rescued files. If their suffix were .txt, commands that read all level files of a folder
+# would read the rescued files, too.
 SUFFIX = ".unsaved"
 
 

@@ -1,4 +1,4 @@
-"""The server's state for one page: size, current picture, and limits on messages."""
+"""What the server knows about one page: its size, the picture it shows, its rate of messages."""
 
 import asyncio
 import contextlib
