@@ -1,4 +1,4 @@
-"""Count what a step and a new level cost in each environment class.
+"""Measure the cost of a step and of a new level in each environment class.
 
     python -m jaxenvs.benchmarks.families --json families.json
 

@@ -128,7 +128,7 @@ def offered(session: Session, most: int = MOST_LISTED) -> str:
 def legal(session: Session) -> list[int]:
     """Return the indices of the actions that are legal in the current state.
 
-    If the action space is not discrete, all actions that a key selects are legal.
+    If the action space is not discrete, every action of `Env.controls` is legal.
     """
     if not isinstance(session.env.action_space, Discrete):
         return [*range(len(session.env.controls.actions))]

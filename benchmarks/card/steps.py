@@ -30,7 +30,7 @@ MISSIONS = ("BabyAI-GoToLocal-v0", "BabyAI-BossLevel-v0", "BabyAI-GoTo-v0")
 CRAFTAX = f"craftax (optimistic {peers.RATIO})"
 NAVIX, XLAND = "NAVIX", "XLand-MiniGrid"
 TASKS = "medium-1m"  # name of XLand-MiniGrid's task set that the job `rules` uses
-TOP = 16  # number of GPU kernels of a step to record, the longest-running ones
+TOP = 16  # number of GPU kernels of a step that are recorded: the longest-running ones
 
 # Variant of the reset source `pool`: before each rollout, one 16th of the prepared levels is
 # replaced. With `pool`, all prepared levels are replaced.

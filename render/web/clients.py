@@ -1,4 +1,4 @@
-"""What the server knows about one page: its size, the picture it shows, its rate of messages."""
+"""State of the server for one page: the page's size, its picture, and its rate of messages."""
 
 import asyncio
 import contextlib

@@ -184,7 +184,7 @@ def _changed(path: Path) -> float:
 def _lock(file: int) -> bool:
     """Lock a file for this process; return False if another process has locked it.
 
-    Always returns True on Windows, which has no such lock.
+    Always returns True on Windows, where Python has no `fcntl`.
     """
     try:
         import fcntl
