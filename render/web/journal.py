@@ -1,4 +1,4 @@
-"""Journals of sessions. After a server was killed, a new server can resume its session.
+"""Journals of sessions. After a server was killed, a new one resumes its session from the journal.
 
 A journal is a file in the cache folder: a line of JSON about the server, then a line per command of
 the session. Running the commands of the journal again restores the session.
