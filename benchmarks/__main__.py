@@ -20,7 +20,7 @@ NEEDED = ("jax", "numpy", "jaxtyping")  # packages without which `import jaxenvs
 
 
 def main(argv: list[str]) -> int:
-    """Run the benchmark that `argv[0]` names with the remaining arguments; return the exit code."""
+    """Run the benchmark named by `argv[0]`, with the other arguments; return the exit code."""
     if not argv or argv[0].startswith("-"):
         print((__doc__ or "").strip())
         return 0 if argv else 2

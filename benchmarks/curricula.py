@@ -1,16 +1,18 @@
-"""Curricula over levels on a CPU: domain randomisation, PLR with each score, ACCEL and SFL.
+"""Train curricula over levels on a CPU: domain randomisation, PLR, ACCEL and SFL.
 
 python -m jaxenvs.benchmarks.curricula --out runs/curricula
 
-The command trains each method in mazes of 9 x 9 cells with 20 walls and a time limit of 100 steps.
-All methods use the same feed-forward network. The command then evaluates the policies on solvable
-levels, see `jaxenvs eval --worst`. After several numbers of steps of domain randomisation, it also
-measures how well each level score of PLR predicts the true regret of a level, see level_scores.py.
+The command trains each method in mazes of 9 x 9 cells with 20 walls and a time limit of 100 steps;
+PLR once with each of its level scores. All methods use the same feed-forward network. The command
+then evaluates the policies on solvable levels, see `jaxenvs eval --worst`. After several numbers of
+steps of domain randomisation, it also measures how well each level score of PLR predicts the true
+regret of a level, see level_scores.py.
 
-Each seed is a separate run in OUT/METHOD/SEED. On a CPU, this is faster than one run of all seeds:
-robust PLR needs no gradient steps in updates that only score new levels, but under `vmap` over
-seeds, `lax.cond` computes them nevertheless. The command continues interrupted runs. Two commands
-with different methods in --only can run at the same time. Record the runs with
+Each seed is a separate run in OUT/METHOD/SEED. On a CPU, separate runs are faster than one run of
+all seeds. Robust PLR makes no gradient steps in updates that only score new levels; but under
+`vmap` over seeds, `lax.cond` computes both of its branches, so these gradient steps would cost
+time. The command continues interrupted runs. Two commands with different methods in --only can run
+at the same time. Record the runs with
 `python -m jaxenvs.baselines.evaluation.record`.
 """
 
@@ -54,7 +56,10 @@ def main(argv: list[str]) -> int:
 
 
 def _made(name: str, seed: int, run: Path, steps: int, levels: int) -> int:
-    """Train and evaluate one seed of a method, unless it is finished; return the exit code."""
+    """Train and evaluate one seed of a method; return the exit code.
+
+    Skips each training and evaluation whose result file exists already.
+    """
     from jaxenvs.baselines.evaluation import command
 
     from . import level_scores

@@ -1,11 +1,11 @@
-"""Speed of `jaxenvs.text.describe_batch`: states described in words per second, on one core.
+"""Measure how many states per second `jaxenvs.text.describe_batch` turns into text, on one core.
 
     python -m jaxenvs.benchmarks.describing --ids Grid-DoorKey-8x8-v0 --json describing.json
 
 The states come from random play with automatic resets. Every repeat describes new states, drawn
-before the clock starts, and the reported number is the median over the repeats. The
-clock counts CPU time, on which other programs have little influence. The first call, which compiles
-the program that reads the states, is not timed.
+before the clock starts, and the reported number is the median over the repeats. The clock counts
+CPU time, on which other programs have little influence. The first repeat is not counted, because it
+compiles the program that reads the states.
 """
 
 import sys
@@ -33,8 +33,8 @@ IDS = (
     "Puzzle-SlidingTile-4x4-v0",
     "Classic-CartPole-v0",
 )
-STEPS = 64  # number of steps of random play, of which the last `KEPT` are described
-KEPT = 16  # number of last steps of each environment whose states are described
+STEPS = 64  # number of steps of random play; the states after the last `KEPT` steps are described
+KEPT = 16  # number of states of each environment that are described
 DETAILS = ("full", "short", "changes")
 
 

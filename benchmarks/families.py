@@ -1,14 +1,17 @@
-"""For each environment class: kernels and bytes of a step, bytes of state, cost of a new world.
+"""Measure the cost of a step and of a new level in each environment class.
 
     python -m jaxenvs.benchmarks.families --json families.json
 
+The figures are kernels and bytes of a step, bytes of state, and the cost of a new world (level).
 Kernels and bytes are counted as in `gpu_work`, for several reset sources: the ways in which
 `make_vec` gets the level of the next episode. The cost of a new world is a ratio of CPU times: the
 time to draw candidate levels until one is accepted, divided by the time of a step. Figures that the
-file of `--json` already has are kept. Reset source `fresh` is counted only for classes whose levels
-are cheap to generate. Their default is `auto`, which is `fresh` on a GPU unless the batch is very
-large. For other classes, a step with `fresh` would draw candidates until the levels of all
-environments are accepted.
+file of `--json` already has are kept.
+
+Reset source `fresh` generates a level for every environment in every step. It is counted only for
+classes whose levels are cheap to generate. The default of these classes is `auto`, which is `fresh`
+on a GPU unless the batch is very large. In other classes, a step with `fresh` would draw candidate
+levels until the level of every environment is accepted.
 """
 
 import argparse
@@ -29,7 +32,8 @@ from .harness import contestants, instrument
 from .tables.families import counted
 from .tables.text import line
 
-# Limits above which a class is reported: kernels per step, and bytes of state per environment.
+# The benchmark names each environment class that exceeds one of these limits: kernels per step, and
+# bytes of state per environment.
 KERNELS, STATE = 24, 900
 KEPT = (
     *("kernels", "copies", "kernels_per_trip", "written", "read", "state"),
@@ -49,11 +53,12 @@ def sources(env_id: str) -> tuple[str, ...]:
 
 
 def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[str, dict]:
-    """Return the figures `KEPT` of a step (such as GPU kernels) for each wanted reset source."""
+    """Return the GPU work of a step (kernels, bytes and others) for each wanted reset source."""
     found = {}
     for source in wanted:
         batched = contestants.ours(env_id, batch, source)
-        # Do not refill the pool: the refill is outside the counted loop, but would be compiled too.
+        # Do not refill the level pool: the refill is outside the loop over steps, in which work is
+        # counted, but would be compiled too.
         batched = dataclasses.replace(batched, refresh=lambda key, state: state)
         work, _ = gpu_work.measure(batched, here)
         found[source] = {name: round(work[name], 1) for name in KEPT}
@@ -88,7 +93,7 @@ Loop = Callable[[Array, Any], tuple[Any, Any]]
 def _stepper(env_id: str, batch: int) -> Loop:
     """Return a function that makes `TRIPS` steps of a batch without auto-reset.
 
-    The function stores all observations and rewards.
+    The function returns the final states, and the observations and rewards of all steps.
     """
     rollout = contestants.ours(env_id, batch, contestants.NO_RESET).rollout(TRIPS)
     return lambda key, states: rollout(key, jaxenvs.VectorState(env=states, ended=None, pool=None))
@@ -121,11 +126,10 @@ def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
 
 
 def _processor_seconds(run: Loop, start: Any) -> tuple[float, Any]:
-    """Return the CPU seconds of the fastest of `REPEATS` calls of `run`, and a result.
+    """Return the CPU seconds of the fastest of `REPEATS` calls of `run`, and a result of `run`.
 
-    The result is the first value that the last call returned: states, or a pair with states. CPU
-    seconds are summed over all threads. `run` is first called once to compile; this call is not
-    timed.
+    The result is the first of the two values that the last call returned. CPU seconds are summed
+    over all threads. An additional first call of `run` compiles and is not timed.
     """
     run = jax.jit(run)
     last, _ = jax.block_until_ready(run(jax.random.key(0), start))

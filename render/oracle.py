@@ -24,7 +24,8 @@ from .session import NO_ACTION, Moment, Session, board_moment, board_state, take
 class Oracle:
     """Finds a shortest plan from the displayed state of a session, in a background thread.
 
-    waits: whether `answer` waits until the plan is found, for pictures that are written to files.
+    waits: whether `answer` waits until the plan is found. Needed for pictures that are written to
+        files, which no later answer can change.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ from jaxenvs.core.vector import VectorEnv, VectorState
 from . import animation, frames, gif
 
 FPS = 8.0  # default frame rate of animations, in states per second
-END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
+END_PAUSE = 0.8  # minimum time for which the last state of an episode is shown, in seconds
 MOST_BOARDS = 64  # default of `boards`, the maximum number of environments drawn from a batch
 MOST_TILE = 512  # largest `tile_size`, the side of a grid cell in pixels
 REPLAYS = (".html", ".htm")

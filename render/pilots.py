@@ -25,8 +25,8 @@ class Pilot:
 
     name: str  # name of the policy that the panel shows
     # Function (memory, obs, mask) -> (memory, network outputs, value). `memory` is the recurrent
-    # state of the policy. `mask` is the action mask, which is applied to outputs that are logits.
-    # The value is NaN if the policy predicts none.
+    # state of the policy. `mask` is the action mask, which is applied to the logits; None if
+    # actions are not discrete. The value is NaN if the policy predicts none.
     think: Think
     greedy: bool = False  # whether to take the most likely action instead of sampling
     # Function that returns the recurrent state of the policy at the start of an episode.

@@ -85,7 +85,8 @@ def solved(env: Env, level: Any) -> Answer:
 class Planner:
     """Solves levels in a background thread; `tick` fetches answers without waiting.
 
-    waits: True if `ask` must solve the level before it returns, for pictures written to files.
+    waits: False by default. True if `ask` must solve the level before it returns, without the
+        thread; needed for pictures that are written to files.
     """
 
     def __init__(self, solve: Callable[[Env, Any], Answer] = solved, waits: bool = False) -> None:

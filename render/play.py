@@ -91,9 +91,10 @@ def _controller(env: Env, options: argparse.Namespace) -> Controller:
 
 
 def _moves(controller: Controller, keys: str | None) -> Callable[[], bool]:
-    """Return a function that advances the session by one step; it returns False at the end.
+    """Return a function that advances the session by one step.
 
-    A step presses the next key of `keys`. If `keys` is None, a step lets the random policy act.
+    A step presses the next key of `keys`; the function returns False when no key is left. If `keys`
+    is None, a step lets the random policy act.
     """
     if keys is None:
         return controller.session.forward

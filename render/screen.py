@@ -1,4 +1,4 @@
-"""Layout and drawing of a whole session, for the window and for screenshots.
+"""Layout and drawing of a whole session, for the window, web pages and screenshots.
 
 The board (the picture of an environment), or the wall (a grid of all boards), is on the left. The
 panel with facts is to the right of the board or wall, or below. The history bar is at the bottom.
@@ -70,7 +70,7 @@ class Layout(NamedTuple):
     def place_at(self, controller: Controller, position: tuple[int, int]) -> Place | None:
         """Return the place (row, column) of the picture at a position in the window, in pixels.
 
-        Returns None outside the picture, or if the environment's actions are not selected by place.
+        Returns None outside the picture, or if no action is selected by pointing at the picture.
         """
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None or not board.collidepoint(position):
@@ -81,8 +81,8 @@ class Layout(NamedTuple):
     def rect_of(self, controller: Controller, place: Place) -> pygame.Rect:
         """Return the rectangle of a place (row, column) of the picture, in pixels of the window.
 
-        Returns the rectangle of the whole picture if the environment's actions are not selected by
-        place.
+        Returns the rectangle of the whole picture if no action is selected by pointing at the
+        picture.
         """
         pointing, board = controller.pointing, self.boards[0]
         if pointing is None:

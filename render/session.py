@@ -24,15 +24,15 @@ from jaxenvs.core.vector import over_rows
 
 from .pilots import RANDOM, Pilot
 
-# Commands to an environment, apart from the indices of actions. BY_PILOT lets the policy choose the
-# action; NEW_LEVEL starts the next episode.
+# A command to an environment is the index of an action or one of these numbers: BY_PILOT lets the
+# policy choose the action; NEW_LEVEL starts the next episode.
 BY_PILOT, NEW_LEVEL = -1, -2
 NO_ACTION = -1  # value of `Moment.action` at the first state of an episode
 # Value of `Moment.action` for an action of the policy that has no index, because the action space
 # is not discrete. `Moment.taken` contains the action.
 UNNAMED = -2
 SPEEDS = (0.5, 1, 2, 4, 8, 15, 30, 60)  # speeds that a person can choose, in steps per second
-END_PAUSE = 0.8  # seconds for which the last state of an episode is shown
+END_PAUSE = 0.8  # minimum time for which the last state of an episode is shown, in seconds
 # Limits of the history. If it has more than MAX_MOMENTS time steps or MAX_BYTES bytes, its oldest
 # time steps are dropped, but MIN_MOMENTS time steps are always kept.
 MIN_MOMENTS, MAX_MOMENTS, MAX_BYTES = 100, 20_000, 64 * 2**20
@@ -194,14 +194,14 @@ class Session:
     def new_level(self, board: int | None = None) -> None:
         """Start the next episode in all environments, or only in environment `board`.
 
-        In the second case, the policy acts in the other environments.
+        If only `board` starts an episode, the policy acts in the other environments.
         """
         commands = np.full(self.boards, NEW_LEVEL if board is None else BY_PILOT, np.int32)
         commands[0 if board is None else board] = NEW_LEVEL
         self._append(commands)
 
     def toggle_pause(self) -> None:
-        """Pause or continue automatic play; continue it if a person has chosen the actions."""
+        """Pause or continue automatic play; if a person chose the actions, let the policy act."""
         self.paused = False if self.human else not self.paused
         self.human = False
         self._waited = 0.0

@@ -63,7 +63,7 @@ class Shown(ABC):
         """Run a command, such as `PRESS` with the name of a key."""
 
     def type(self, text: str) -> None:
-        """Replace the text that the user has typed, if the viewer asks for text."""
+        """Set the text that the user has typed so far; ignored unless the viewer asks for text."""
         return
 
     @abstractmethod

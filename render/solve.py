@@ -206,7 +206,10 @@ def _planner(puzzle: Puzzle, options: argparse.Namespace) -> Any:
 
 
 def _compare(puzzle: Puzzle, planner: Any, options: argparse.Namespace) -> int:
-    """Solve N random levels (--levels N) with the model; compare the solutions with the optimum."""
+    """Solve N random levels (--levels N) with the network of --model, and print the figures.
+
+    The figures compare the solutions with the optimum.
+    """
     from jaxenvs.baselines.evaluation import heuristic
 
     refused = ("instance", "terminate", "watch", "gif", "html")

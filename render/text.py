@@ -126,7 +126,10 @@ def offered(session: Session, most: int = MOST_LISTED) -> str:
 
 
 def legal(session: Session) -> list[int]:
-    """Return the indices of the actions that are legal in the current state."""
+    """Return the indices of the actions that are legal in the current state.
+
+    If the action space is not discrete, every action of `Env.controls` is legal.
+    """
     if not isinstance(session.env.action_space, Discrete):
         return [*range(len(session.env.controls.actions))]
     return np.flatnonzero(np.asarray(session.env.action_mask(session.state()))).tolist()

@@ -14,7 +14,10 @@ ICON = 64  # side of the window's icon, in pixels
 
 
 def draw(surface: pygame.Surface, picture: pygame.Surface | None, word: str) -> None:
-    """Draw `word` and a spinner: in a corner of `picture`, or in the centre without a picture."""
+    """Draw `word` and a spinner on `surface`.
+
+    They appear over a corner of `picture`, or in the centre of the surface if `picture` is None.
+    """
     width, height = surface.get_size()
     canvas = Canvas(surface, max(0.7, min(width / 880, height / 620)))
     if picture is None:

@@ -125,7 +125,7 @@ class Window:
             size = self.display.get_size()
             job = functools.partial(self._go_on, viewer, self._queued, self._elapsed, size)
             self._queued, self._stale = [], False
-        elif not self._is_warm:  # idle: compile the step function
+        elif not self._is_warm:  # idle: compile the step function, before it is needed
             job, self._is_warm = viewer.warm, True
         else:
             job = None
@@ -140,7 +140,7 @@ class Window:
                 self._show_busy()
             return
         made = self._background.take()
-        if self.picture is None and made is not None:  # the first picture is ready
+        if self.picture is None and made is not None:  # first picture: the session's time starts
             self._elapsed = 0.0
             if self._tile_size is not None:
                 self.display = pygame.display.set_mode(made.get_size(), pygame.RESIZABLE)
@@ -191,7 +191,8 @@ class Window:
     def _quit(self, event: pygame.event.Event) -> None:
         """Close the window, but ask first if the editor has unsaved changes.
 
-        A second call closes the window without asking if a long job still delays the question.
+        The background thread asks the question. If a long job still delays the question, a second
+        call closes the window at once.
         """
         if self._is_leaving or self._viewer is None or not self._viewer.is_changed:
             self.open = False

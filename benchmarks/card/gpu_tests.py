@@ -12,7 +12,7 @@ TESTS = HERE.parent / "tests"
 MARK = "mark.gpu"  # text that every file with GPU tests contains
 # Start of pytest's warning about modules that were imported before pytest started.
 IMPORTED = "Module already imported"
-LONGEST = 45.0  # seconds that a test may take; no test starts if less time is left
+LONGEST = 45.0  # estimated seconds of the longest test; no test starts if less time is left
 # Limit on the number of test processes: each needs GPU memory for its CUDA context and programs.
 MOST_WORKERS = 12
 

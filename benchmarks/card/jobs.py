@@ -20,7 +20,7 @@ WITH_CPU = MappingProxyType({"JAX_PLATFORMS": "cuda,cpu", "XLA_PYTHON_CLIENT_PRE
 
 
 class Job(NamedTuple):
-    """A measurement that `card` runs in a separate process, which it kills after `most` minutes."""
+    """A measurement that runs in a separate process; `card` kills it after `most` minutes."""
 
     name: str
     what: str

@@ -1,8 +1,8 @@
 """Jobs of the command `card` for the standard experiment that compares curricula over mazes.
 
 Each method trains ten seeds for 245.8 M steps in `Grid-AMaze-13x13-v0` with the preset `standard`,
-in slices, see training.py. Then its policies play 10,000 solvable levels, see
-`jaxenvs eval --worst`.
+in slices: parts of a run that take a few minutes each, see training.py. Then its policies play
+10,000 solvable levels, see `jaxenvs eval --worst`.
 """
 
 import json

@@ -59,7 +59,10 @@ class Order(NamedTuple):
 
 
 def child(*arguments: str) -> list[str]:
-    """Return the command line that runs `card` in a separate process, installed or not."""
+    """Return the command line that runs `card` in a separate process.
+
+    It works in an installed package and in a checkout.
+    """
     return [sys.executable, str(Path(__file__).parents[1]), "card", *arguments]
 
 

@@ -1,8 +1,9 @@
-"""Result file of a job of the command `card`: the job's records, and why it is unfinished.
+"""Result file of a job of the command `card`: the job's state, records and failed measurements.
 
-A job writes one JSON file, `<device>-<job>.json`, with a header, `state`, `missing`, `failed` and
-`rows`. The rows are the records: flat dictionaries with raw times in seconds under `times_s`. The
-file is written after every measurement, so an interrupted job resumes from its records.
+A job writes one JSON file, `<device>-<job>.json`, with a header, `state` (such as `done`),
+`missing` (packages), `failed` (measurements) and `rows`. The rows are the records: flat
+dictionaries with raw times in seconds under `times_s`. The file is written after every measurement,
+so an interrupted job resumes from its records.
 """
 
 import hashlib
@@ -113,7 +114,10 @@ class Work:
         print(f"no figures for {case}: {reason}", flush=True)
 
     def miss(self, name: str, reason: str) -> None:
-        """Store that the package (or the tests) `name` is missing, and why or how to install it."""
+        """Store that the package `name`, or the folder `tests`, is missing.
+
+        `reason` says why, or how to install the package.
+        """
         if name not in self.missing:
             print(f"{name}: {reason}", flush=True)
         self.missing[name] = reason
@@ -205,8 +209,8 @@ def _output(*words: str) -> str:
 def code() -> str:
     """Return a digest of the Python sources of environments, learners and benchmarks.
 
-    The commit hash would not do: it changes when results are committed, and a copied checkout may
-    have no git directory.
+    The digest tells whether an earlier result was measured with the same code. The commit hash
+    cannot: it changes when results are committed, and a copied checkout may have no git directory.
     """
     learners = importlib.util.find_spec("jaxenvs.baselines")
     package = Path(str(jaxenvs.__file__)).resolve().parent

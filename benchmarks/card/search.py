@@ -69,7 +69,10 @@ def korf_hundred(work: Work) -> None:
 
 
 def _solved(batch_size: int, count: int) -> Records:
-    """Solve the `count` easiest of Korf's puzzles together; return a record of all passes."""
+    """Solve the `count` easiest of Korf's puzzles together; return one record.
+
+    The search makes several passes, see `_passes`. The record has their totals.
+    """
     puzzle: Any = jaxenvs.make(FIFTEEN)
     chosen = korf.LEVELS[:count]
     boards = jnp.stack([puzzle.level(level.numbers).board for level in chosen])

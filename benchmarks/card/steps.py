@@ -29,8 +29,8 @@ DOORKEY = "Grid-DoorKey-8x8-v0"
 MISSIONS = ("BabyAI-GoToLocal-v0", "BabyAI-BossLevel-v0", "BabyAI-GoTo-v0")
 CRAFTAX = f"craftax (optimistic {peers.RATIO})"
 NAVIX, XLAND = "NAVIX", "XLand-MiniGrid"
-TASKS = "medium-1m"  # XLand-MiniGrid's task set from which the rule worlds draw their tasks
-TOP = 16  # number of GPU kernels of a step to record, the longest-running ones
+TASKS = "medium-1m"  # name of XLand-MiniGrid's task set that the job `rules` uses
+TOP = 16  # number of GPU kernels of a step that are recorded: the longest-running ones
 
 # Variant of the reset source `pool`: before each rollout, one 16th of the prepared levels is
 # replaced. With `pool`, all prepared levels are replaced.
@@ -149,7 +149,7 @@ def raced(work: Work, case: dict[str, Any], builders: Mapping[str, Callable[[], 
         for name, (batch, programs) in compiling.items():
             try:
                 runners.append(timing.BatchRunner(batch, seconds, programs.result()))
-            # The most likely reason is that memory ran out.
+            # Most likely, the device has too little memory for this contestant.
             except (RuntimeError, ValueError) as error:
                 work.fail(error, **case, contestant=name)
     measured = timing.take_turns(runners, repeats)
@@ -169,7 +169,7 @@ def _batch(id: str, num_envs: int, source: str, pool: int) -> contestants.Contes
 
 
 def flat(record: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with its entry `seconds` renamed to `times_s`, as all jobs name it."""
+    """Return a record with its entry `seconds` renamed to `times_s`, the name in result files."""
     return {("times_s" if name == "seconds" else name): value for name, value in record.items()}
 
 
@@ -196,9 +196,9 @@ def launches(runner: timing.BatchRunner) -> dict[str, int]:
 
 
 def rules(work: Work) -> None:
-    """Measure steps per second of this library's rule worlds and of XLand-MiniGrid, in turns.
+    """Measure steps per second of this library's XLand and of XLand-MiniGrid, in turns.
 
-    Each environment has a different task.
+    Each environment of a batch has a different task: a goal, rules and initial tiles.
     """
     from .. import rule_worlds
 
@@ -217,8 +217,9 @@ def rules(work: Work) -> None:
 def step_costs(work: Work) -> None:
     """Measure what new levels cost on Craft-Classic-Ids, and how long each kernel takes.
 
-    First, time a step with several time limits: a shorter limit ends more episodes per step, so the
-    step generates more levels. Then time the kernels of a step with several reset sources.
+    First, time a step with several time limits (0: no limit). A shorter limit ends more episodes
+    per step, so the step generates more levels. Then time the kernels of a step with several reset
+    sources.
     """
     env_id, batch = (DOORKEY, 16) if work.tiny else (IDS, 4096)
     for limit in (4,) if work.tiny else (0, 1000, 100):

@@ -23,7 +23,7 @@ from .results import BROUGHT_HOME, OutOfTimeError, Records, Work
 
 CRAFT, DOORKEY = "Craft-Classic-Ids-v0", "Grid-DoorKey-8x8-v0"
 WHOLE = "Craft-Ids-v0"
-FULL = 8192  # number of environments in training runs on the full game of Craft (`WHOLE`)
+FULL = 8192  # usual number of environments in training runs on the full game of Craft (`WHOLE`)
 MANY = 16_384  # number of environments with which PPO trains fastest on the full game of Craft
 # Layer widths of a network with a million parameters, most of them in the first layer.
 A_MILLION = (128, 128, 128)
@@ -43,7 +43,11 @@ TINY += ("--chunk", "1", "--total-steps", "96", "--hidden", "8", "--eval-episode
 
 
 class Training(NamedTuple):
-    """A training run to time; `settings` override the settings of the preset."""
+    """A training run to time.
+
+    `preset` is None for the default settings of the algorithm. `settings` override the settings of
+    the preset, or the default settings.
+    """
 
     id: str
     num_envs: int
@@ -136,6 +140,8 @@ def sliced(
 def _train_slice(work: Work, path: Path, words: Sequence[str], again: Sequence[str]) -> None:
     """Train until the run ends or the time is up.
 
+    `words` are the arguments of `jaxenvs train` for a new run, `again` those to resume the run.
+
     Raises `OutOfTimeError` if the run has not ended.
     """
     from jaxenvs.baselines.run import train
@@ -192,7 +198,10 @@ def _found(path: Path, carrier: Path) -> int:
 
 @contextlib.contextmanager
 def _stopping(seconds: float) -> Iterator[None]:
-    """Send SIGINT after `seconds`, which makes the training save a checkpoint and stop."""
+    """Send SIGINT after `seconds`, unless the `with` block ends earlier.
+
+    The signal makes the training save a checkpoint and stop.
+    """
     timer = threading.Timer(max(seconds, 0.0), os.kill, (os.getpid(), signal.SIGINT))
     timer.daemon = True
     timer.start()
@@ -203,8 +212,9 @@ def _stopping(seconds: float) -> Iterator[None]:
 
 
 def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> Records:
-    """Return the records of a slice: its speed and its learning curve.
+    """Return the records of a slice (part of a long run): its speed and its learning curve.
 
+    The slice consists of the updates from `before` + 1 to `after`, and took `seconds`.
     If the run has ended, the last record is the evaluation of the whole run.
     """
     from jaxenvs.baselines.storage.runs import Run

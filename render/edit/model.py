@@ -112,7 +112,7 @@ class Model:
 
     @property
     def palette(self) -> Palette:
-        """The signs (texts of cells) that the displayed level may contain, and their tools."""
+        """The signs (texts of cells) that the displayed level can have, and tools to paint them."""
         return palette.of(self.env)
 
     @property
@@ -257,7 +257,10 @@ def _turn(model: Model, by: int) -> Document | None:
 
 
 def _say(model: Model, mission: str) -> Document | None:
-    """Return the document with `mission` as the mission of the displayed level."""
+    """Return the document with `mission` as the mission of the displayed level.
+
+    Removes the headers `task`, `target` and `optimal`, which belong to the old mission.
+    """
     if "\n" in mission:
         raise RefusedError("a mission is one line")
     picture, said = model.picture, " ".join(mission.split())

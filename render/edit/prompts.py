@@ -1,4 +1,7 @@
-"""Questions of the editor, such as for the mission; an open question receives all keys."""
+"""Questions that the level editor asks, such as the question for the mission of a level.
+
+While a question is open, it receives all keys.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from .editor import Editor
 
-# Suffix of rescued files. With the suffix .txt, commands that read the level files of a folder
-# would read them, too.
+# Suffix of rescued files. If their suffix were .txt, commands that read all level files of a folder
+# would read the rescued files, too.
 SUFFIX = ".unsaved"
 
 
@@ -54,7 +54,7 @@ def rescue(editor: Editor) -> Path | None:
 
 
 def _unused(path: Path) -> Path:
-    """Return `path` if no such file exists, else `path` followed by the first unused number."""
+    """Return `path` if it does not exist, else `path` followed by the first unused number."""
     numbered = (path.with_name(f"{path.name}{number}") for number in itertools.count(2))
     return next(p for p in itertools.chain([path], numbered) if not os.path.lexists(p))
 

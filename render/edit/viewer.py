@@ -51,7 +51,8 @@ class EditView(Shown):
     def keep(self, note: Callable[..., None]) -> None:
         """Call `note` with each change from now on, to write a journal.
 
-        Unless a journal is resumed, first pass the hash of the file, with which a journal starts.
+        A journal starts with the hash of the edited file. Unless a journal is resumed, this method
+        therefore passes the hash to `note` before any change.
         """
         self.editor.model.note = note
         if not self._resumed:
@@ -157,7 +158,12 @@ class EditView(Shown):
         ratio: float = 1.0,
         button: int = LEFT_BUTTON,
     ) -> None:
-        """Press a mouse button: left paints, right erases, middle selects the cell's tool."""
+        """Press a mouse button at `at`.
+
+        On a cell, left paints, right erases, and middle selects the tool that paints the cell's
+        content. Elsewhere, left presses a button or selects a tool. An open question takes the
+        click.
+        """
         if self.playing is not None:
             self.playing.click(pointer, at, size, ratio, button)
             return
@@ -175,7 +181,10 @@ class EditView(Shown):
             self._choose(where, at)
 
     def _begin(self, pointer: Pointer, cell: tuple[int, int], button: int) -> None:
-        """Begin to paint or erase at a cell, or select the cell's tool, depending on the button."""
+        """Begin to paint (left button) or erase (right button) at a cell.
+
+        The middle button selects the tool that paints the cell's content.
+        """
         editor = self.editor
         editor.notice, editor.model.joins = "", False
         if button == MIDDLE_BUTTON:

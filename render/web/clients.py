@@ -1,4 +1,4 @@
-"""The server's state for one page: size, current picture, and limits on messages."""
+"""State of the server for one page: the page's size, its picture, and its rate of messages."""
 
 import asyncio
 import contextlib

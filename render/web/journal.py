@@ -1,7 +1,7 @@
-"""Journals of sessions. After a server is killed, its session is resumed from the journal.
+"""Journals of sessions. After a server was killed, a new one resumes its session from the journal.
 
 A journal is a file in the cache folder: a line of JSON about the server, then a line per command of
-the session. Running these commands again restores the session.
+the session. Running the commands of the journal again restores the session.
 """
 
 import contextlib
@@ -63,9 +63,10 @@ class Journal:
             self._line(about)
 
     def write(self, name: str, *given: Any) -> None:
-        """Write a command; automatic steps are only counted.
+        """Write a command of the session.
 
-        Their number is written about once per second, and before any other command.
+        Steps of automatic play (`FORWARD`) are only counted. Their number is written about once per
+        second, and before any other command.
         """
         if name == viewer.FORWARD:
             self._steps += given[0]
@@ -183,7 +184,7 @@ def _changed(path: Path) -> float:
 def _lock(file: int) -> bool:
     """Lock a file for this process; return False if another process has locked it.
 
-    Always returns True on Windows, which has no such lock.
+    Always returns True on Windows, where Python has no `fcntl`.
     """
     try:
         import fcntl

@@ -1,4 +1,7 @@
-"""`--web`: serve the viewer of a session to browsers until Ctrl-C, and keep its journal."""
+"""`--web`: serve the viewer of a session to browsers until Ctrl-C.
+
+The commands of the session are written to a journal, from which `--resume` restores the session.
+"""
 
 import argparse
 import json
@@ -74,7 +77,10 @@ def _viewer(
     earlier: journal.Earlier | None,
     book: journal.Journal | None,
 ) -> Shown:
-    """Create the viewer, repeat the commands of `earlier`, and record new commands in `book`."""
+    """Create the viewer of the session, and write its commands to the journal `book` from now on.
+
+    First repeat the commands of the journal `earlier`, if there is one.
+    """
     found = prepare()
     made = Viewer(found) if isinstance(found, Controller) else found
     made.replay(earlier.commands if earlier else ())
@@ -122,7 +128,7 @@ def _announce(address: str, port: int, again: str | None) -> None:
 
 
 def _earlier(identity: str) -> journal.Earlier:
-    """Return the journal to resume, or raise `UsageError`."""
+    """Return the latest journal of session `identity`; raise `UsageError` if there is none."""
     place = journal.folder()
     if place is None:
         raise UsageError("--resume needs a private cache folder; JAXENVS_CACHE can name one")

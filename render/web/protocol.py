@@ -1,8 +1,9 @@
 """Messages between the server and a page.
 
-A message of a page is a JSON array: a name in `MESSAGES`, then its arguments. Positions are in
-pixels of the picture that the page shows. A message of the server is an update: the length of its
-head (four bytes, little-endian), the head (JSON, see `viewer.js`), and a PNG of the changed blocks.
+A message from a page is a JSON array: a name in `MESSAGES`, then its arguments. Positions are in
+pixels of the picture that the page shows. A message from the server is an update of this picture:
+the length of its head (four bytes, little-endian), the head (JSON, see `viewer.js`), and a PNG of
+the blocks of the picture that have changed, see diffs.py.
 """
 
 import json
@@ -88,7 +89,8 @@ def parsed(text: str) -> tuple[str, tuple[Any, ...]] | None:
 def bounded(width: int, height: int, ratio: float) -> tuple[tuple[int, int], float]:
     """Return the (size, ratio) of the picture for a page that requests `width`, `height`, `ratio`.
 
-    Larger requests are scaled down to at most `MAX_PIXELS` pixels and a ratio of `MAX_RATIO`.
+    The picture has the requested size and ratio, within limits: larger requests are scaled down to
+    at most `MAX_PIXELS` pixels and a ratio of `MAX_RATIO`.
     """
     shrink = min(1.0, MAX_RATIO / ratio, (MAX_PIXELS / (width * height)) ** 0.5)
     size = (max(MIN_SIDE, int(width * shrink)), max(MIN_SIDE, int(height * shrink)))

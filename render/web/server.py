@@ -139,8 +139,8 @@ async def _guarded(
 ) -> web.StreamResponse:
     """Refuse requests that another web site may have caused.
 
-    Such requests have a Host header that is not in `NAMES` (DNS rebinding), or the Origin header of
-    another site.
+    A request of another site has a Host header that is not in `NAMES` (DNS rebinding), or the
+    Origin header of that site.
     """
     if _host(f"//{request.headers.get('Host', '')}") not in NAMES:
         return web.Response(status=403, text="This server answers only to localhost.\n")

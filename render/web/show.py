@@ -1,4 +1,4 @@
-"""A session that pages show: runs its commands, lets time pass, and draws for each page.
+"""`Show` runs the commands of a session, lets its time pass, and draws its picture for each page.
 
 One background thread does everything that can take long: it creates the session, compiles, steps
 and draws. The event loop only sends and receives messages.
@@ -33,8 +33,8 @@ class Show:
     """The session of a server, and the pages that show it.
 
     The session's time passes only while a page is open. `prepare` creates the viewer, in the
-    background thread. `resume` is the command that resumes the session after the server has ended.
-    `stays` is the notice shown after Esc, which cannot end the session.
+    background thread. `resume` is the shell command that resumes the session after the server has
+    ended; "" if there is none. `stays` is the notice shown after Esc, which cannot end the session.
     """
 
     def __init__(self, prepare: Callable[[], Shown], resume: str = "", stays: str = STAYS) -> None:
@@ -185,7 +185,11 @@ def _draw(viewer: Shown, size: tuple[int, int], ratio: float) -> Frame:
 
 
 def _encoded(before: _Same, after: _Same) -> tuple[dict[str, Any], bytes]:
-    """Return entries of an update's head (size, indices of changed blocks), and the blocks' PNG."""
+    """Return what changed between two pictures, for the update of a page.
+
+    The result is a pair: entries of the update's head (size of the picture, indices of its changed
+    blocks), and a PNG of these blocks.
+    """
     assert after.frame is not None
     old, picture = before.frame and before.frame.picture, after.frame.picture
     numbers = diffs.changed(old, picture)

@@ -1,4 +1,4 @@
-"""The viewer as a Jupyter widget; each view (output) of the widget is a page of one session.
+"""The viewer as a Jupyter widget; all views (outputs) of a widget show the same session.
 
 Views and Python exchange Jupyter's custom messages. A view sends its name and a message of
 `protocol.py`. Python sends updates (changed parts of the picture) as buffers. The widget has its
@@ -25,7 +25,7 @@ from .inputs import receive
 from .show import Show
 
 LEAVE = '["leave"]'  # message that a view sends when it is removed
-MAX_VIEWS = 64  # maximum number of views; a new view then replaces the oldest view
+MAX_VIEWS = 64  # maximum number of views; one more view replaces the oldest view
 # Limit on the bytes sent per second, on average. Jupyter drops messages beyond 1 MB per second.
 RATE = 600_000
 CLOSING_TAKES = 60.0  # maximum time to wait for a file being written, in seconds
