@@ -26,7 +26,7 @@ WARM_UP = 20  # steps of a trial run, which is timed to choose the number of ste
 
 
 class Loop(timing.Runner):
-    """Timed steps of one adapter from Python; `run` returns when the device has finished."""
+    """A Python loop over the steps of one adapter; `run` times it until the device has finished."""
 
     def __init__(self, name: str, env_id: str, num_envs: int, seconds: float) -> None:
         step, self.wait = {TORCH: tensors, NUMPY: arrays}[name](env_id, num_envs)
@@ -101,7 +101,7 @@ def measure(env_id: str, num_envs: int, seconds: float, repeats: int) -> list[di
 
 
 def card(work: Any) -> None:
-    """Time both adapters as a job of the command `card`, and store the records in `work`."""
+    """Time both adapters and store the records in `work`, a job of the benchmark command `card`."""
     sizes, seconds, repeats = ((8,), 0.01, 2) if work.tiny else ((4096, 65_536), 0.5, 5)
     for num_envs in sizes:
         for env_id in (DOORKEY, CRAFT):

@@ -1,6 +1,7 @@
 """Tables of the results of `python -m jaxenvs.benchmarks.card`, for each device it ran on.
 
-A job writes `results/card/<device>-<job>.json`: a header, and `rows`, a list of flat dictionaries.
+The command runs a list of benchmarks, its jobs. A job writes `results/card/<device>-<job>.json`:
+a header, and `rows`, a list of flat dictionaries.
 Not every job measures every figure, so a table leaves out the columns without any value.
 """
 
@@ -33,7 +34,7 @@ Documents = list[dict[str, Any]]  # contents of one job's result files, one for 
 
 
 class Section(NamedTuple):
-    """How to build the table of one job, and the table's title."""
+    """Title of a table, the job of the command `card` that it shows, and how to build it."""
 
     job: str
     title: str

@@ -18,7 +18,7 @@ def _exact(row: dict[str, Any]) -> str:
 
 
 def _first(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a step's work with reset source `fresh` or, if that was not counted, with `pool`."""
+    """Return a step's kernels and bytes with reset source `fresh` or, if not counted, `pool`."""
     return row["work"].get("fresh") or row["work"]["pool"]
 
 
