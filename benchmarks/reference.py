@@ -164,9 +164,10 @@ def table(random: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the recorded runs by id; for each id, runs of plain PPO come first.
+    """Return the recorded runs by id.
 
-    Learned search heuristics (DAVI), which have no return, and runs of other packages are left out.
+    The runs of an id begin with those of PPO without changes to task or reward, then of PPO with
+    changes. Learned search heuristics (DAVI), which have no return, and runs of other packages are left out.
     """
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in _records(folder):
@@ -239,8 +240,8 @@ def learners(
 ) -> list[dict[str, Any]]:
     """Return a row for each learner (`--algo`), then a row for each novelty bonus (`--novelty`).
 
-    `records` come from `baselines/results`; `trained` has the runs in `reference.json`. A learner
-    without a recorded run has no row.
+    `records` come from `baselines/results`; `trained` has the runs in `reference.json`. `ray` is
+    the file with the runs of learners on Ray. A learner without a recorded run has no row.
     """
     known = [record for record in records if "jaxenvs" in record["versions"]]
     known += _on_ray(json.loads(ray.read_text("utf-8")))
@@ -272,7 +273,7 @@ def _row(option: str, title: str, records: list[dict[str, Any]]) -> dict[str, An
 
 
 def _largest(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the run with the most seeds; of several such runs, return the longest.
+    """Return the run with the most seeds; of runs with equally many seeds, return the longest.
 
     Records whose commands differ only in the seed are one run.
     """

@@ -4,8 +4,9 @@
 
 The environments' step counters start at values spread evenly from 0 to the time limit, so about
 num_envs / limit episodes end in every step instead of all in the same step. With limit 0 no episode
-is truncated. `trips` is the number of iterations per step that the loop of reset source `exact`
-makes, computed from the episodes that ended.
+is truncated. A reset source is where the level of a new episode comes from. The source `exact`
+generates levels in a loop, for ended episodes only. `trips` is the number of iterations of this
+loop per step, computed from the episodes that ended.
 """
 
 import argparse
@@ -27,7 +28,7 @@ from .tables import gpu
 
 SOURCES = ("fresh", "pool", "exact")
 NEVER = 1 << 30  # time limit in steps that no episode reaches
-# Reset source `exact` generates batch // CHUNKS levels at a time. `make_vec` has the same default.
+# Reset source `exact` generates batch // CHUNKS levels at a time, the default of `make_vec`.
 CHUNKS = 64
 
 

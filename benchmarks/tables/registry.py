@@ -70,8 +70,8 @@ def of_rows(name: str, file: str, columns: Mapping[str, Column], full: bool = Tr
 def of_turns(name: str, file: str, columns: Mapping[str, Column], dated: bool = False) -> None:
     """Register a table of a file written by `jaxenvs bench`: a row for each id and batch size.
 
-    Columns of packages and reset sources that were not measured are left out. With `dated`, the conditions of the
-    measurement (date, machine, versions) follow below the table.
+    Columns of packages and reset sources that were not measured are left out. With `dated`, the
+    conditions of the measurement (date, machine, versions) follow below the table.
     """
 
     def build(bench: dict[str, Any]) -> Table:
