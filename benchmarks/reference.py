@@ -167,7 +167,8 @@ def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the recorded runs by id.
 
     The runs of an id begin with those of PPO without changes to task or reward, then of PPO with
-    changes. Learned search heuristics (DAVI), which have no return, and runs of other packages are left out.
+    changes. Learned search heuristics (DAVI), which have no return, and runs of other packages are
+    left out.
     """
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in _records(folder):

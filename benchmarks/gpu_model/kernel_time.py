@@ -63,8 +63,8 @@ class Coefficients(NamedTuple):
     # are added. With many warps the exponent approaches 1 + `overlap`.
     overlap: float = 4.163
     crowd: float = 23.91  # number of warps per scheduler at which the exponent is 1 + `overlap` / 2
-    # For each emitter (part of XLA that generates kernels), a factor that multiplies two terms of the
-    # model: issue and latency.
+    # For each emitter (part of XLA that generates kernels), a factor that multiplies two terms of
+    # the model: issue and latency.
     reduce: float = 0.814
     transpose: float = 0.7686
     scatter: float = 0.7028
