@@ -65,7 +65,11 @@ _SEED = re.compile(r" --seed [\d{},]+")
 
 
 def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespace) -> int:
-    """Train and record one short run for each id; return the exit code, 1 if a run failed."""
+    """Train and record a short run for each id that needs one; return the exit code.
+
+    With `--train`, ids without a PPO run need one, with `--retry`, ids that no run has learned. The
+    exit code is 1 if a run failed.
+    """
     again, most = bool(options.retry), options.retry or options.train
     found = recorded(RESULTS)
 

@@ -28,7 +28,7 @@ from .tables import gpu
 
 SOURCES = ("fresh", "pool", "exact")
 NEVER = 1 << 30  # time limit in steps that no episode reaches
-# Reset source `exact` generates batch // CHUNKS levels at a time, which is the default of `make_vec`
+# Reset source `exact` generates batch // CHUNKS levels at a time. This is the default of `make_vec`
 # for most environments on a CPU.
 CHUNKS = 64
 
@@ -48,9 +48,10 @@ class Runner(timing.BatchRunner):
 def trips(done: np.ndarray, chunk: int) -> np.ndarray:
     """Return the number of iterations that reset source `exact` makes in each step on a CPU.
 
-    No level is assumed to be rejected. `done` has shape [steps, envs]. One iteration generates a level in each of `chunk` lanes. Lane i
+    `done` has shape [steps, envs]. One iteration generates a level in each of `chunk` lanes. Lane i
     serves the environments i, i + chunk, i + 2 chunk, ..., and resets one of its done environments
     per iteration. So the number of iterations is the largest number of done environments in a lane.
+    Rejected levels, which cost further iterations, are not counted.
     """
     steps, envs = done.shape
     padded = np.pad(done, ((0, 0), (0, -envs % chunk)))

@@ -2,9 +2,10 @@
 
     python -m jaxenvs.benchmarks.torch_steps --batches 64 1024 8192
 
-Each step draws random actions with PyTorch on the device, and has observations, rewards and flags
-as tensors there. The NumPy path, `to_gymnasium_vec`, copies the actions to the host and the results
-back, as scripts for Gymnasium do. Episodes restart in the same step. Needs torch and gymnasium.
+Each step draws random actions with PyTorch on the device, and returns observations, rewards and
+done flags as tensors there. The NumPy path, `to_gymnasium_vec`, copies the actions to the host and
+the results back, as scripts for Gymnasium do. Episodes restart in the same step. Needs torch and
+gymnasium.
 """
 
 import math

@@ -8,9 +8,9 @@ XLand-MiniGrid and NAVIX (0.7 to 4.0) do less work for the view of a grid: neith
 occlusion, and NAVIX never shows a carried object. Apart from this, NAVIX's view is MiniGrid's with
 the first two axes swapped. NAVIX resets one step after the end of an episode.
 
-craftax is measured with three resets: its own auto-reset, no auto-reset, and its optimistic reset,
-in which each step generates a few worlds that all environments share whose episode ended. Puzzles
-are in `puzzles.py`.
+craftax is measured with three resets: its own auto-reset, no auto-reset, and its optimistic reset.
+With the optimistic reset, each step generates a few worlds, and all environments whose episode
+ended share these worlds. Puzzles are in `puzzles.py`.
 """
 
 import functools
