@@ -67,8 +67,8 @@ _SEED = re.compile(r" --seed [\d{},]+")
 def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespace) -> int:
     """Train and record a short run for each id that needs one; return the exit code.
 
-    With `--train`, ids without a PPO run need one, with `--retry`, ids that no run has learned. The
-    exit code is 1 if a run failed.
+    With `--train`, an id needs a run if it has no run of PPO without a bonus or other changes. With
+    `--retry`, it needs one if `is_unlearned` is true. The exit code is 1 if a run failed.
     """
     again, most = bool(options.retry), options.retry or options.train
     found = recorded(RESULTS)
@@ -170,7 +170,7 @@ def table(random: dict[str, Any], folder: Path) -> dict[str, Any]:
 def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Return the recorded runs by id.
 
-    The runs of an id begin with those of PPO without changes to task or reward, then of PPO with
+    For each id, runs of PPO come first: runs without changes to task or reward, then runs with
     changes. Learned search heuristics (DAVI), which have no return, and runs of other packages are
     left out.
     """

@@ -1,9 +1,9 @@
 """Make the documentation's pages about environments: one per id, one per family, and an overview.
 
 `jaxenvs.commands.page` makes the content of an id's page. This module formats the content as
-Markdown, and draws the page's picture of a level and its animation of random play. The environment
-variable IDS (ids separated by spaces) selects the ids that have a page; without it, all ids have
-one.
+Markdown. It draws an animation of random play for the page, and a picture of a level for the tables
+of ids. The environment variable IDS (ids separated by spaces) selects the ids that have a page;
+without it, all ids have one.
 """
 
 import inspect
