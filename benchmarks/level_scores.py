@@ -41,15 +41,19 @@ from jaxenvs.core.random import Key
 
 from .harness import instrument
 
-# Learnability from many episodes that the true regret and success do not use. A single rollout of
-# the time limit has no level with both successes and failures.
+# Learnability from many episodes, none of which measures the true regret and success. Learnability
+# from one rollout is often 0: in a maze a failed episode lasts until the time limit, so a rollout
+# as long as the time limit never has both a success and a failure on the same level.
 MANY = "learnability, many episodes"
 SCORES = (*get_args(Score), MANY)
 TOP = 0.1  # share of levels with the highest scores whose mean regret is reported
 
 
 def measure(path: Path, levels: int, steps: int) -> list[dict[str, Any]]:
-    """Return a row for each seed of a run; further episodes play each level for `steps` steps."""
+    """Return a row for each seed of a run.
+
+    The episodes that measure true regret and success play each level for `steps` steps.
+    """
     run = Run.open(path)
     made = {each["update"]: each["steps"] for each in run.records()}
     learner = scoring(run, levels)
@@ -73,7 +77,7 @@ def scoring(run: Run, levels: int) -> Any:
     config = run.config
     if config.algorithm not in ("ppo", "ppo-rnn", "plr", "sfl"):
         raise RunError(f"{run.path} was trained by {config.algorithm}; give one of ppo or plr")
-    # The curriculum resets each environment to its level, so the run's source of levels is omitted.
+    # The learner resets each environment to the level to score, so omit the run's `reset_source`.
     known = {field.name for field in dataclasses.fields(plr.Settings)} - {"reset_source"}
     given = {"memory": 0, **config.settings, "num_envs": levels}
     settings = plr.Settings(**{name: value for name, value in given.items() if name in known})
@@ -108,7 +112,10 @@ def outcomes(learner: Any, weights: PyTree[Array], key: Key, steps: int) -> dict
 
 
 def compared(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the correlations of the scores with regret and success, and means over the levels."""
+    """Return each score's correlations with regret and success, and means over the levels.
+
+    `found` is the result of `outcomes`.
+    """
     regret, success, optimum = (found[name] for name in ("regret", "success", "optimum"))
     solvable = optimum > 0.0
     count = max(1, round(TOP * len(regret)))

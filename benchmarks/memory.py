@@ -3,9 +3,11 @@
     python -m jaxenvs.benchmarks.memory --ids Craft-Classic-Ids-v0 --batch 65536
 
 XLA's compiler reports the memory that two programs need: one resets all environments, the other is
-a scan of random steps that reuses the memory of its input state (donation). They are compiled for a
-described H200 (see `gpu_work`) or, with `--here`, for this device. The scan stores the observations
-and rewards of all steps, as a learner would; only a single step's observations and rewards count.
+a scan of random steps that reuses the memory of its input state (donation). Both are compiled for
+an H200 that exists only as a description (see `gpu_work`) or, with `--here`, for this device. The
+scan stores the observations and rewards of all steps, as a learner would; only a single step's
+observations and rewards count. The pool has the prepared levels of reset source `pool`, or the
+prepared first states of reset source `stock`.
 """
 
 import sys

@@ -7,8 +7,9 @@ end are restarted. The engine plays random inputs in the first level of a file. 
 command that runs tests/puzzlescript/engine.js on a checkout of increpare/PuzzleScript. Rates are
 per second of CPU time, summed over all threads; the best repeat counts.
 
-With `--collection FOLDER`, or the variable JAXENVS_PUZZLESCRIPT_GAMES, the command also measures a
-batch of 64 different games of size "small" from the folder, and the engine in the same games.
+With `--collection FOLDER`, or the environment variable JAXENVS_PUZZLESCRIPT_GAMES, the command also
+measures a batch of 64 different games from the folder, and the engine in the same games. The games
+fit into the interpreter's arrays of size "small".
 """
 
 import json
@@ -102,7 +103,7 @@ def micro_steps(env: PuzzleScript, state: Any) -> dict[str, float]:
 def engine_speed(command: str, game: str, count: int = INPUTS) -> float:
     """Return how many inputs the original engine plays per second of CPU time.
 
-    It plays `count` inputs in the first level of each file of `game`.
+    The engine plays `count` inputs in the first level of each file of `game`.
     """
     paths = collection.paths(game)
     return len(paths) * count / sum(_engine_seconds(command, path, count) for path in paths)
@@ -126,7 +127,7 @@ def _engine_seconds(command: str, path: Path, count: int) -> float:
 
 
 def small_games(folder: str, count: int) -> list[Path]:
-    """Return the first `count` files of a folder whose games fit into size "small"."""
+    """Return the first `count` files whose games fit into the interpreter's "small" arrays."""
     found = []
     for path in sorted(Path(folder).glob("*.txt")):
         try:
@@ -141,7 +142,7 @@ def small_games(folder: str, count: int) -> list[Path]:
 
 
 def many_games(args: Any) -> dict[str, Any]:
-    """Measure one batch of many different games of a collection."""
+    """Measure one batch that plays `MANY` games of the folder `--collection`; return the record."""
     with tempfile.TemporaryDirectory() as folder:
         for path in small_games(args.collection, MANY):
             shutil.copy(path, folder)

@@ -65,7 +65,11 @@ _SEED = re.compile(r" --seed [\d{},]+")
 
 
 def _train(ids: Iterable[str], random: dict[str, Any], options: argparse.Namespace) -> int:
-    """Train and record one short run for each id; return the exit code, 1 if a run failed."""
+    """Train and record a short run for each id that needs one; return the exit code.
+
+    With `--train`, an id needs a run if it has no run of PPO without a bonus or other changes. With
+    `--retry`, it needs one if `is_unlearned` is true. The exit code is 1 if a run failed.
+    """
     again, most = bool(options.retry), options.retry or options.train
     found = recorded(RESULTS)
 
@@ -164,9 +168,11 @@ def table(random: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def recorded(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """Return the recorded runs by id; for each id, runs of plain PPO come first.
+    """Return the recorded runs by id.
 
-    Learned search heuristics (DAVI), which have no return, and runs of other packages are left out.
+    For each id, runs of PPO come first: runs without changes to task or reward, then runs with
+    changes. Learned search heuristics (DAVI), which have no return, and runs of other packages are
+    left out.
     """
     runs: dict[str, list[dict[str, Any]]] = {}
     for row in _records(folder):
@@ -239,8 +245,8 @@ def learners(
 ) -> list[dict[str, Any]]:
     """Return a row for each learner (`--algo`), then a row for each novelty bonus (`--novelty`).
 
-    `records` come from `baselines/results`; `trained` has the runs in `reference.json`. A learner
-    without a recorded run has no row.
+    `records` come from `baselines/results`; `trained` has the runs in `reference.json`. `ray` is
+    the file with the runs of learners on Ray. A learner without a recorded run has no row.
     """
     known = [record for record in records if "jaxenvs" in record["versions"]]
     known += _on_ray(json.loads(ray.read_text("utf-8")))
@@ -272,7 +278,7 @@ def _row(option: str, title: str, records: list[dict[str, Any]]) -> dict[str, An
 
 
 def _largest(records: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the run with the most seeds; of several such runs, return the longest.
+    """Return the run with the most seeds; of runs with equally many seeds, return the longest.
 
     Records whose commands differ only in the seed are one run.
     """

@@ -4,8 +4,9 @@
 
 The environments' step counters start at values spread evenly from 0 to the time limit, so about
 num_envs / limit episodes end in every step instead of all in the same step. With limit 0 no episode
-is truncated. `trips` is the number of iterations per step that the loop of reset source `exact`
-makes, computed from the episodes that ended.
+is truncated. A reset source is where the level of a new episode comes from. The source `exact`
+generates levels in a loop, for ended episodes only. `trips` is the number of iterations per step
+that this loop makes on a CPU, computed from the episodes that ended.
 """
 
 import argparse
@@ -27,7 +28,8 @@ from .tables import gpu
 
 SOURCES = ("fresh", "pool", "exact")
 NEVER = 1 << 30  # time limit in steps that no episode reaches
-# Reset source `exact` generates batch // CHUNKS levels at a time. `make_vec` has the same default.
+# Reset source `exact` generates batch // CHUNKS levels at a time. This is the default of `make_vec`
+# for most environments on a CPU.
 CHUNKS = 64
 
 
@@ -44,11 +46,12 @@ class Runner(timing.BatchRunner):
 
 
 def trips(done: np.ndarray, chunk: int) -> np.ndarray:
-    """Return the number of iterations that the loop of reset source `exact` makes in each step.
+    """Return the number of iterations that reset source `exact` makes in each step on a CPU.
 
     `done` has shape [steps, envs]. One iteration generates a level in each of `chunk` lanes. Lane i
     serves the environments i, i + chunk, i + 2 chunk, ..., and resets one of its done environments
     per iteration. So the number of iterations is the largest number of done environments in a lane.
+    Rejected levels, which cost further iterations, are not counted.
     """
     steps, envs = done.shape
     padded = np.pad(done, ((0, 0), (0, -envs % chunk)))

@@ -3,9 +3,9 @@
     python -m jaxenvs.benchmarks.rule_worlds --sets medium-1m      steps per processor-second
     python -m jaxenvs.benchmarks.rule_worlds --work                kernels and bytes on an H200
 
-Tasks (goal, rules and initial tiles) follow the distribution of XLand-MiniGrid's task sets. They
-are arguments of the compiled program, so they do not count as state. Both libraries start the next
-episode in the step that ends one.
+Rule worlds are this library's XLand environments. Their tasks (goal, rules and initial tiles)
+follow the distribution of XLand-MiniGrid's task sets. Tasks are arguments of the compiled program,
+so they do not count as state. Both libraries start the next episode in the step that ends one.
 """
 
 import argparse

@@ -58,7 +58,7 @@ class Crafter(gymnasium.Env):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Start a new world and make one `noop` step, because crafter returns no view on reset."""
+        """Start a new world and make one `noop` step: crafter's reset returns no block types."""
         super().reset(seed=seed)
         self._env = self._make(seed=int(self.np_random.integers(2**31)))
         self._env.reset()

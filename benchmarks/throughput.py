@@ -3,8 +3,9 @@
     jaxenvs bench --ids Grid-DoorKey-8x8-v0 --batches 64 1024 8192 --out runs/bench
 
 The compiled program draws random actions and makes one step per iteration of its loop. All figures
-include observations and auto-reset, except rows with reset source `none` or a peer's `no reset`.
-Other packages that are not installed are listed as missing.
+include observations and auto-reset, except the rows of batches that never reset: this library's
+reset source `none`, and `no reset` after another package's name. Other packages that are not
+installed are listed as missing.
 """
 
 import argparse

@@ -2,9 +2,10 @@
 
     python -m jaxenvs.benchmarks.torch_steps --batches 64 1024 8192
 
-Each step draws random actions with PyTorch on the device, and has observations, rewards and flags
-as tensors there. The NumPy path, `to_gymnasium_vec`, copies the actions to the host and the results
-back, as scripts for Gymnasium do. Episodes restart in the same step. Needs torch and gymnasium.
+Each step draws random actions with PyTorch on the device, and returns observations, rewards and
+done flags as tensors there. The NumPy path, `to_gymnasium_vec`, copies the actions to the host and
+the results back, as scripts for Gymnasium do. Episodes restart in the same step. Needs torch and
+gymnasium.
 """
 
 import math
@@ -26,7 +27,7 @@ WARM_UP = 20  # steps of a trial run, which is timed to choose the number of ste
 
 
 class Loop(timing.Runner):
-    """Timed steps of one adapter from Python; `run` returns when the device has finished."""
+    """A Python loop over the steps of one adapter; `run` times it until the device has finished."""
 
     def __init__(self, name: str, env_id: str, num_envs: int, seconds: float) -> None:
         step, self.wait = {TORCH: tensors, NUMPY: arrays}[name](env_id, num_envs)
@@ -101,7 +102,7 @@ def measure(env_id: str, num_envs: int, seconds: float, repeats: int) -> list[di
 
 
 def card(work: Any) -> None:
-    """Time both adapters as a job of the command `card`, and store the records in `work`."""
+    """Time both adapters and store the records in `work`, a job of the benchmark command `card`."""
     sizes, seconds, repeats = ((8,), 0.01, 2) if work.tiny else ((4096, 65_536), 0.5, 5)
     for num_envs in sizes:
         for env_id in (DOORKEY, CRAFT):

@@ -2,10 +2,10 @@
 
     python -m jaxenvs.benchmarks.update_work --json benchmarks/results/update_work.json
 
-It counts kernels and bytes as `gpu_work` does, but in the whole training program: environment,
-policy and learning. A conditional counts as its branch with the most kernel launches. A loop whose
-number of iterations is unknown counts as one iteration. The command needs no GPU, but
-`pip install "jax[cuda13]" ".[train]"`.
+The bytes are those that the kernels write and read. The counts cover the whole training program:
+environment, policy and learning (`gpu_work` counts the environment's steps only). A conditional
+counts as its branch with the most kernel launches. A loop whose number of iterations is unknown
+counts as one iteration. The command needs no GPU, but `pip install "jax[cuda13]" ".[train]"`.
 """
 
 import time
@@ -36,8 +36,9 @@ def measure(id: str, preset: str | None = "gpu", **changed: Any) -> dict[str, An
     `changed` overrides settings of the preset.
     """
     env = jaxenvs.make(id)
-    # Reset source that is the default on a GPU, as in `usual_source` of `jaxenvs.core.vector`; None
-    # keeps the environment's default.
+    # A reset source says where the levels of new episodes come from. Choose the default of a GPU:
+    # `stock` replaces `exact`, and None keeps any other default of the environment. JAX sees no GPU
+    # here, so `usual_source` in `jaxenvs.core.vector` would choose `exact`.
     source = "stock" if env.reset_source == "exact" else None
     tuned = {"reset_source": source, **presets.preset(id, preset).settings, "chunk": 1, **changed}
     settings = ppo.Settings(**tuned)

@@ -48,13 +48,14 @@ from jaxenvs.render.shown import PRESS
 from jaxenvs.render.viewer import Viewer
 
 HERE = Path(__file__).parent
-PLAYED = {  # puzzle whose first board shows little -> seed, number of random actions to play
+PLAYED = {  # puzzle whose first board shows little -> seed, random actions before its picture
     "Puzzle-2048-v0": (3, 400),
     "Puzzle-Minesweeper-10x10-v0": (23, 27),
     "Puzzle-PegSolitaire-v0": (3, 9),
     "Puzzle-TSP-20-v0": (3, 6),
 }
-# Sheet of boards: side of a board, gap and height of the text below in pixels; boards per row.
+# Sheet (a picture with rows of boards): side of a board, gap between boards and height of the text
+# below a board, all in pixels; boards per row.
 CELL, GAP, LABEL, COLUMNS = 256, 18, 62, 7
 MISSION_WIDTH, MISSION_LINES = 42, 3  # limits of a mission: characters per line, lines
 LINE = 14  # height of a line of text in pixels
@@ -70,9 +71,10 @@ EDITED = "Grid-ObstructedMaze-1Dlhb-v0"  # environment of the picture of the lev
 EDITS = "down down down right right right right a 4 space v"  # keys pressed in the level editor
 # Sheet of Craft worlds: number of worlds, worlds per row, pixels per cell.
 WORLDS, WORLD_COLUMNS, WORLD_CELL = 64, 8, 3
-# Sheet of the full game's floors: floors per row, pixels per cell, brightness of dark cells.
+# Sheet of the nine floors of Craft's full game: floors per row, pixels per cell, brightness of
+# cells without light.
 FLOOR_COLUMNS, FLOOR_CELL, DIM = 3, 7, 0.4
-SPRITE, SPRITE_COLUMNS = 48, 16  # sheet of the full game's sprites: pixels of a sprite, per row
+SPRITE, SPRITE_COLUMNS = 48, 16  # sheet of Craft's sprites: side of one in pixels, sprites per row
 # Pictures of the web page: file name, size of the window, whether the browser imitates a phone.
 PAGES = (("browser", (1280, 800), False), ("browser-phone", (390, 844), True))
 # File with a seed and the keys that a player presses in the game of Craft with this seed.

@@ -1,8 +1,9 @@
-"""Make the pages of environments: a page for each id, one for each family, and one of all families.
+"""Make the documentation's pages about environments: one per id, one per family, and an overview.
 
 `jaxenvs.commands.page` makes the content of an id's page. This module formats the content as
-Markdown, and draws an animation of random play for the page. The environment variable IDS (ids
-separated by spaces) selects the ids that have a page; without it, all ids have one.
+Markdown. It draws an animation of random play for the page, and a picture of a level for the tables
+of ids. The environment variable IDS (ids separated by spaces) selects the ids that have a page;
+without it, all ids have one.
 """
 
 import inspect
@@ -91,9 +92,9 @@ def _neighbours(id: str) -> str:
 
 
 def _sizes(id: str) -> list[str]:
-    """Return a table (as lines) of all ids that have the same class as `id`.
+    """Return a section (as lines) with a table of the ids that share the environment class of `id`.
 
-    The result is empty if `id` is the only one.
+    The table contains `id` itself. If no other id has this class, the result is empty.
     """
     kind = jaxenvs.spec(id).env_class
     variants = [other for other in registry.list() if jaxenvs.spec(other).env_class is kind]
@@ -213,8 +214,9 @@ def listing(family: str) -> str:
 def _by_ppo(runs: list[dict[str, Any]]) -> str:
     """Format the mean return and the steps of the best PPO run among an id's recorded runs.
 
-    Runs that have learned are better than others, then runs without a bonus or scaled rewards, then
-    longer runs. Runs that changed the task are ignored.
+    A run that has learned ranks above one that has not. Among runs that have learned, those without
+    an exploration bonus and scaled rewards rank highest. Of runs with equal rank, the longest one
+    is the best. Runs that changed the task are ignored.
     """
 
     def rank(run: dict[str, Any]) -> tuple[bool, bool, int]:

@@ -35,7 +35,8 @@ SCALAR = {"reduce-window", "sort", "dot", "sine", "cosine", "power", "atan2"}
 # Warps per thread block, by emitter.
 BLOCK = {"loop": 4, "concatenate": 4, "scatter": 4, "reduce": 8, "memory": 4}
 ROW_THREADS = 32 * BLOCK["reduce"]  # number of threads in a block of the reduce emitter
-# Row lengths for which a thread of the reduce emitter reads four elements or more in large arrays.
+# Row lengths of large arrays for which each thread of the reduce emitter reads at least four
+# elements.
 SHORT_ROWS = (8, 16, 32, 64)
 # Limit in machine instructions on the size of an unrolled loop over a thread's elements. The
 # compiler does not unroll a loop beyond this size.

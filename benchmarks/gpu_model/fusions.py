@@ -69,7 +69,10 @@ class Launch:
         return found
 
     def source(self, instruction: hlo.Instruction) -> hlo.Instruction:
-        """Return the instruction that computes a value, skipping bitcasts and reshapes."""
+        """Return the instruction that computes the value of `instruction`.
+
+        Bitcasts and reshapes are skipped, because they only view the value of their operand.
+        """
         while instruction.opcode in ("bitcast", "reshape"):
             instruction = self.fused[instruction.operands[0]]
         return instruction

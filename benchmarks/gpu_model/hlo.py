@@ -58,7 +58,7 @@ class Instruction:
     def attribute(self, name: str) -> str:
         """Return the name of the computation that the attribute `name` (such as `body`) refers to.
 
-        Returns "" if the instruction has no such attribute.
+        Returns "" if the instruction lacks this attribute.
         """
         found = re.search(rf"\b{name}=%?([\w.-]+)", self.rest)
         return found.group(1) if found else ""

@@ -63,7 +63,8 @@ class Coefficients(NamedTuple):
     # are added. With many warps the exponent approaches 1 + `overlap`.
     overlap: float = 4.163
     crowd: float = 23.91  # number of warps per scheduler at which the exponent is 1 + `overlap` / 2
-    # For each emitter, a factor that multiplies two terms of the model: issue and latency.
+    # For each emitter (part of XLA that generates kernels), a factor that multiplies two terms of
+    # the model: issue and latency.
     reduce: float = 0.814
     transpose: float = 0.7686
     scatter: float = 0.7028
@@ -105,7 +106,10 @@ def microseconds(seen: Mapping[str, Any], fitted: Coefficients = FITTED) -> np.n
 
 
 def factors(kinds: Sequence[str] | np.ndarray, fitted: Coefficients) -> np.ndarray:
-    """Return the fitted factor for the emitter of each launch; 1 for emitters without a factor."""
+    """Return the fitted factor of each launch's emitter, or 1 if the emitter has no factor.
+
+    An emitter is the part of XLA's compiler that generates a kernel, such as `reduce`.
+    """
     return np.array([getattr(fitted, str(kind), 1.0) for kind in kinds])
 
 

@@ -114,8 +114,8 @@ class Walk:
         self.pending: dict[str, dict[bytes, Lanes]] = {}
         self.divided: set[tuple] = set()
         self.values = indices.Values(fused)
-        # Names of instructions whose operands are not requested. The emitter computes their values
-        # in another part of the kernel, which is counted separately.
+        # Names of instructions whose operands are not requested, because another part of the kernel
+        # computes these instructions. That part is counted separately.
         self.skipped = frozenset(skipped)
 
     def read(self, name: str, lanes: Lanes) -> None:

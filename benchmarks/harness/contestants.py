@@ -78,7 +78,7 @@ class Contestant:
 
 
 class Game(NamedTuple):
-    """Environment with auto-reset, or a batch of such environments, that is stepped from Python."""
+    """One environment or a batch, with auto-reset, that is stepped from Python."""
 
     name: str
     obs: str  # name of the observation

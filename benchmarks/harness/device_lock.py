@@ -13,7 +13,7 @@ POLL = 0.02  # seconds between two attempts to take the lock
 
 
 class Device:
-    """The device, which this process shares with other processes.
+    """The accelerator or CPU that JAX uses, which other processes may use too.
 
     The context `held` waits for the lock on the device and holds it until the context ends. `held`
     contexts may be nested.

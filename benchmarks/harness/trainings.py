@@ -43,8 +43,8 @@ class Learner:
         self._process.stdout.close()
 
     def _send(self, asked: Any) -> None:
-        # If the process has ended, writing fails. Ignore this: the next `_answer` raises a clearer
-        # error.
+        # If the process has ended, writing fails. Ignore the error: the next `_answer` raises a
+        # clearer one.
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(asked) + "\n")
             self._process.stdin.flush()

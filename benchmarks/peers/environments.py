@@ -8,9 +8,9 @@ XLand-MiniGrid and NAVIX (0.7 to 4.0) do less work for the view of a grid: neith
 occlusion, and NAVIX never shows a carried object. Apart from this, NAVIX's view is MiniGrid's with
 the first two axes swapped. NAVIX resets one step after the end of an episode.
 
-craftax is measured with three resets: its own auto-reset, no auto-reset, and its optimistic reset,
-in which each step generates a few worlds that all environments share whose episode ended. Puzzles
-are in `puzzles.py`.
+craftax is measured with three resets: its own auto-reset, no auto-reset, and its optimistic reset.
+With the optimistic reset, each step generates a few worlds, and all environments whose episode
+ended share these worlds. Puzzles are in `puzzles.py`.
 """
 
 import functools
@@ -42,7 +42,7 @@ class Peer(NamedTuple):
     """Another package in one configuration, with which this library is compared."""
 
     name: str
-    # Families of ids, such as `Grid`. The package may have the levels of these ids.
+    # Families of ids, such as `Grid`. The package has the levels of at least some of these ids.
     families: tuple[str, ...]
     build: Callable[[str, str, int], Any]  # function (name, id, num_envs) -> Contestant or Game
     install: str = INSTALL
@@ -50,14 +50,14 @@ class Peer(NamedTuple):
 
 
 def of(env_id: str) -> list[Peer]:
-    """Return the peers for an id's family. Some of these peers may lack the level of the id."""
+    """Return the peers for an id's family; a peer may still lack the level of this id."""
     return [peer for peer in PEERS if jaxenvs.spec(env_id).family in peer.families]
 
 
 def peer(name: str, env_id: str, num_envs: int) -> Contestant | Game:
     """Return the batch, or the single environment, of peer `name` for the level of `env_id`.
 
-    Raises `ImportError` when the package is missing, `LookupError` when it has no such level.
+    Raises `ImportError` when the package is missing, `LookupError` when it lacks the level.
     """
     (found,) = (peer for peer in PEERS if peer.name == name)
     with silence():

@@ -9,8 +9,8 @@ end of an episode. The time limit of BabyAI depends on the mission, as in this l
 Craftax (from envpool 1.2.7) returns craftax's float32 observation, symbolic or pixels. It
 reproduces craftax 1.6.1, including random numbers: a seed gives the same trajectory. EnvPool has
 two ids for each game of Craftax. The measured id is the one with `AutoReset`, which resets in the
-step that ends an episode, as this library does. Only such a step generates a world; in craftax
-every step does.
+step that ends an episode, as this library does. EnvPool generates a world only in a step that ends
+an episode; craftax's own auto-reset generates one in every step.
 """
 
 import importlib
@@ -33,7 +33,7 @@ def level(env_id: str) -> str:
 def build(name: str, env_id: str, num_envs: int) -> Game:
     """Return EnvPool's vectorised environment for the level of `env_id`.
 
-    Raises `ImportError` if the package is missing, `LookupError` if it has no such level.
+    Raises `ImportError` if EnvPool is missing, `LookupError` if EnvPool lacks the level.
     """
     envpool = importlib.import_module("envpool")
     found = one_of(envpool.list_all_envs(), name, level(env_id), env_id)

@@ -29,7 +29,8 @@ EVAL_ENVS = 8  # number of environments of an evaluation
 FIRST = 10_000
 LAST = 20  # number of last episodes over which the reported training return is a mean
 VALUES = ("dqn", "qr-dqn")  # learners of action values, which need discrete actions
-# Maximum number of iterations per update of this library's learners with continuous actions.
+# Maximum number of iterations per update of this library's learners with continuous actions. In
+# each iteration, every environment makes one step, and the learner takes its gradient steps.
 LOG_ROUNDS = 100
 Train = Callable[[int], dict[str, Any]]
 

@@ -111,7 +111,7 @@ class Trainer(NamedTuple):
 
 
 def ours(setting: Setting, apart: bool = True) -> Trainer:
-    """Return this library's PPO, which makes chunks of several updates, like `jaxenvs train`.
+    """Return this library's PPO; like `jaxenvs train`, a compiled call makes several updates.
 
     With `apart`, actor and critic are separate networks, as in the other libraries. Otherwise they
     share layers, which is this library's default.

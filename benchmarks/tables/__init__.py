@@ -1,7 +1,7 @@
-"""Tables of the pages, built from the JSON of the measurements.
+"""Tables of the documentation's pages, built from the JSON files of the measurements.
 
 Importing this package imports all its modules, which register their tables in `registry.TABLES`.
-It needs only Python.
+The package needs only Python's standard library.
 """
 
 from . import (  # noqa: F401 - each registers its tables

@@ -1,7 +1,8 @@
 """Tables of the results of `python -m jaxenvs.benchmarks.card`, for each device it ran on.
 
-A job writes `results/card/<device>-<job>.json`: a header, and `rows`, a list of flat dictionaries.
-Not every job measures every figure, so a table leaves out the columns without any value.
+The command runs a list of benchmarks, its jobs. A job writes `results/card/<device>-<job>.json`:
+a header, and `rows`, a list of flat dictionaries. Not every job measures every figure, so a table
+leaves out the columns without any value.
 """
 
 import collections
@@ -33,7 +34,7 @@ Documents = list[dict[str, Any]]  # contents of one job's result files, one for 
 
 
 class Section(NamedTuple):
-    """How to build the table of one job, and the table's title."""
+    """Title of a table, the job of the command `card` that it shows, and how to build it."""
 
     job: str
     title: str
@@ -121,9 +122,9 @@ def _noted(documents: Documents, lines: Iterable[Any], columns: dict[str, Column
 def plain(
     columns: dict[str, Column], wanted: Callable[[Row], bool] = lambda row: True
 ) -> Callable[[Documents], Table]:
-    """Return a function that builds a table with `columns` from documents.
+    """Return a function that builds a table with `columns` from a job's result files.
 
-    The table has a line for each row of the documents for which `wanted` returns True.
+    The table has a line for each row of the files for which `wanted` returns True.
     """
     return lambda documents: _noted(documents, filter(wanted, by_size(rows_of(documents))), columns)
 

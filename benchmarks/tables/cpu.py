@@ -168,9 +168,9 @@ of_rows("puzzlescript", f"{RESULTS}/puzzlescript.json", GAMES, full=False)
 
 @table("rule-worlds", f"{RESULTS}/rule_worlds.json")
 def rule_worlds(speeds: dict[str, Any]) -> Table:
-    """Build a table that compares rule worlds with XLand-MiniGrid.
+    """Build a table that compares this library's XLand environments with XLand-MiniGrid.
 
-    It has the steps per second of CPU time, and the compile times.
+    The table has the steps per second of CPU time, and the compile times.
     """
     pairs = zip(speeds["rows"][::2], speeds["rows"][1::2], strict=True)
 

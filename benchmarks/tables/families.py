@@ -18,7 +18,7 @@ def _exact(row: dict[str, Any]) -> str:
 
 
 def _first(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a step's work with reset source `fresh` or, if that was not counted, with `pool`."""
+    """Return a step's kernels and bytes with reset source `fresh` or, if not counted, `pool`."""
     return row["work"].get("fresh") or row["work"]["pool"]
 
 
@@ -54,9 +54,10 @@ def counted(rows: list[dict[str, Any]]) -> Table:
     *(f"{RESULTS}/bench_families_{name}.json" for name in _SPEEDS),
 )
 def families(work: dict[str, Any], *benches: dict[str, Any]) -> Table:
-    """Build a table of all environment classes with counted GPU work and measured CPU speeds.
+    """Build a table of all environment classes: kernels and bytes on a GPU, and speeds on a CPU.
 
-    A cell is empty if the figure was not measured or if the compared package lacks the level.
+    Kernels and bytes are counted, speeds are measured. A cell is empty if its number is unknown,
+    for example because another package lacks the level.
     """
     speeds: dict[str, Turns] = {}
     for bench in benches:

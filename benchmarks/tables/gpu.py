@@ -1,4 +1,4 @@
-"""GPU tables: older measurements on an H200, work counted from HLO, and the kernel time model."""
+"""GPU tables: older measurements on an H200, kernels and bytes in HLO, errors of the time model."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -23,8 +23,8 @@ LEVELS = ("empty", "fourrooms", "lavacrossing")
 FULL = 65_536  # number of environments that is enough to use the whole GPU
 SLOWEST = 4  # number of kernels that a cell lists: the slowest kernels of a step
 MIB = 1 << 20
-# Reset source in a record -> text in the table. For another package, the name of the contestant may
-# contain the reset source in brackets, such as "own reset".
+# Reset source in a record -> text in the table. The records of some packages have the reset source
+# in brackets after the package's name, as in `craftax (own reset)`.
 RESETS = {"none": "no reset", "own": "own auto-reset", "own reset": "own auto-reset"}
 
 
@@ -166,7 +166,7 @@ def state(row: Mapping[str, Any]) -> str:
 
 
 def who(row: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the name of a row's contestant, and the text for its reset source."""
+    """Return the package that a row measures, and the table's text for the row's reset source."""
     name, _, reset = row["name"].removesuffix(")").partition(" (")
     reset = str(reset or row["reset_source"])
     return str(name), RESETS.get(reset) or reset

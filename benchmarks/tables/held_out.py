@@ -1,4 +1,4 @@
-"""Table of runs that were trained on some levels and evaluated on other levels and games."""
+"""Table of PuzzleScript runs: trained on some levels, evaluated on other levels and other games."""
 
 import statistics
 from typing import Any

@@ -4,8 +4,8 @@
     | envs | ... |
     <!-- end -->
 
-A table that has figures but no such markers needs `<!-- typed: WHY -->` on the line above it, with
-the reason why it was typed by hand.
+A table that was typed by hand has no markers. If it has figures, it needs `<!-- typed: WHY -->` on
+the line above it, with the reason why it was typed.
 """
 
 import re

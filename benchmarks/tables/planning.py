@@ -7,9 +7,9 @@ from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
 from .text import Column, Table, fixed, listed, of, percent, short, tabulated, whole
 
-# A figure of A* has two entries. The entry with this suffix belongs to a search whose heuristic is
-# the puzzle's own lower bound on the cost, the entry without it to a search with the learned
-# heuristic. `{}` is the figure's name.
+# Two searches by A* are recorded: one with the learned heuristic, one whose heuristic is the
+# puzzle's own lower bound on the cost. A result of the second search is stored under this name, in
+# which `{}` is the name of the same result of the first search.
 OWN = "{}_with_own_bound"
 
 
@@ -125,8 +125,8 @@ def searches(runs: list[dict[str, Any]]) -> Table:
 def acted(evaluation: dict[str, Any]) -> str:
     """Describe how a policy chose actions: `greedy`, `sampled`, `greedy search` ...
 
-    Old files do not record this. In their evaluations, a policy with a search acted greedily, and a
-    policy without a search sampled its actions.
+    Evaluations in old files have no entry `policy`. There, a policy with a search acted greedily,
+    and a policy without a search sampled its actions.
     """
     searched = "without_search" in evaluation
     older = {"search": searched, "actions": "greedy" if searched else "sampled"}

@@ -1,4 +1,4 @@
-"""Figures in README.md: a table of GPU speeds, a sentence on CPU speed, a table of peers."""
+"""Figures in README.md: a table of GPU speeds, a sentence on CPU speed, a table of libraries."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -10,13 +10,16 @@ from .text import Table, ratio, short, whole
 from .turns import CORE, OWN, Turns, turns
 from .turns import faster as turns_faster
 
-# Reset sources with which no two episodes share a level.
+# Reset sources (where the levels of new episodes come from) that generate a level for each episode.
 SOURCES = ("stock", "exact", "fresh", "auto")
 CPU_BATCH, GPU_BATCH = 1_024, 65_536
 
 
 class Line(NamedTuple):
-    """A row of README's GPU table: its label, and the measurement that it shows."""
+    """A row of README's GPU table: its label, and the measurement that it shows.
+
+    `job` is the name of a job of the benchmark command `card`.
+    """
 
     label: str
     job: str
@@ -50,7 +53,10 @@ LINES = (
 
 @table("readme-gpu", f"{RESULTS}/card/*.json", command=COMMAND)
 def gpu(documents: Documents) -> Table:
-    """Build a row for each of `LINES` that was measured, from the newest file of its job."""
+    """Build README's GPU table: a row for each of `LINES`, from the newest file of its job.
+
+    Lines that were not measured are left out.
+    """
     rows = [cells for line in LINES if (cells := _line(line, documents))]
     devices = list(dict.fromkeys(row[0] for row in rows))
     head = ["GPU", "", "environments", "levels", "per second", "others on the same GPU"]
@@ -84,7 +90,10 @@ def _line(line: Line, documents: Documents) -> list[str]:
 
 
 def _ours(rows: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the fastest of this library's rows whose reset source is in `SOURCES`, or None."""
+    """Return the fastest of this library's rows, or None.
+
+    Rows with a reset source that is not in `SOURCES` are ignored.
+    """
     ours = [
         row
         for row in rows

@@ -1,7 +1,7 @@
 """Registry of tables: the source files of each table and the function that builds it.
 
-A new table is one call of `of_rows` or `of_turns`, or one function with `@table`, and one pair of
-markers in a page.
+To add a table, call `of_rows` or `of_turns`, or write a function with `@table`. Then write the
+markers `<!-- table: NAME -->` and `<!-- end -->` in a page.
 """
 
 import ast
@@ -70,8 +70,8 @@ def of_rows(name: str, file: str, columns: Mapping[str, Column], full: bool = Tr
 def of_turns(name: str, file: str, columns: Mapping[str, Column], dated: bool = False) -> None:
     """Register a table of a file written by `jaxenvs bench`: a row for each id and batch size.
 
-    Columns of contestants that were not measured are left out. With `dated`, the conditions of the
-    measurement (date, machine, versions) follow below the table.
+    Columns of packages and reset sources that were not measured are left out. With `dated`, the
+    conditions of the measurement (date, machine, versions) follow below the table.
     """
 
     def build(bench: dict[str, Any]) -> Table:

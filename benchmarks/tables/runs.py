@@ -9,7 +9,7 @@ from .text import Column, Table, fixed, listed, of, percent, short, tabulated, w
 
 # With this many seeds or more, the seeds' returns are summarised instead of listed one by one.
 MANY = 10
-# Column heading -> index of the episode within an RL^2 trial.
+# Column heading -> index (from 0) of the episode in an RL^2 trial, which has ten episodes.
 EPISODES = {"1st": 0, "2nd": 1, "3rd": 2, "5th": 4, "10th episode": 9}
 GOOD = 0.9  # smallest return that counts as good in the summary of many seeds
 
@@ -119,9 +119,10 @@ table("runs-learners", REFERENCE)(lambda found: tabulated(found["learners"], LEA
 
 @table("runs-retries", f"{RUNS}/retries.json", REFERENCE)
 def retries(rows: list[dict[str, Any]], reference: dict[str, Any]) -> Table:
-    """Build a table of the second attempts (`reference --retry`) that have learned.
+    """Build a table of the ids that PPO learned in a second attempt (`reference --retry`).
 
-    The note below the table says how many of all second attempts have learned.
+    An id gets a second attempt if no recorded run on it has learned. The note below the table says
+    how many of the second attempts have learned.
     """
     learned = [row for row in rows if _has_learned(row, reference)]
     learned.sort(key=lambda row: (row["id"].split("-")[0], row["id"]))
@@ -161,10 +162,10 @@ def _mean(numbers: Iterable[float | None]) -> float:
 
 
 def _along(most: int, marks: Iterable[int]) -> dict[str, Column]:
-    """Return columns of a run's results, among them one for each number of steps in `marks`.
+    """Return columns of a run's results, with a column for each number of steps in `marks`.
 
-    Such a column shows the mean training return over seeds after that number of steps. Its cell is
-    empty if the run ended more than 1 % earlier. `most` is the highest possible return.
+    The column of a mark shows the mean training return over seeds after that number of steps. Its
+    cell is empty if the run ended more than 1 % earlier. `most` is the highest possible return.
     """
 
     def at(steps: int) -> Column:
@@ -216,7 +217,7 @@ of_rows(
     f"{RUNS}/memory.json",
     {**LEVEL, "learner": of("algorithm", ALGORITHMS.__getitem__), **BY_SEED},
 )
-# Demonstrator -> its name in tables, by the last part of a dataset's name.
+# Last part of a dataset's name -> name of the demonstrator in tables.
 DEMONSTRATORS = {"oracle-v0": "the oracle", "bot-v0": "BabyAI's bot"}
 
 
@@ -357,7 +358,7 @@ def q_doorkey(rows: list[dict[str, Any]]) -> Table:
 def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
     """Build a table of the returns of value-based learners and PPO on Craft.
 
-    PPO has no cells about the end of its run, because it trained longer than the others.
+    PPO's cells about the end of its run are empty, because that run is longer than the other runs.
     """
 
     def training(row: dict[str, Any]) -> str:

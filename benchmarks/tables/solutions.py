@@ -1,4 +1,4 @@
-"""Tables about shortest plans: proofs by id, and BabyAI's bot compared with the optimum."""
+"""Tables of shortest plans: the number proven for each id, and BabyAI's bot compared with them."""
 
 from typing import Any
 
@@ -29,9 +29,10 @@ SLOW = 100  # seconds; the page lists ids whose search took longer
 
 @table("optima", f"{RESULTS}/optima.json")
 def optima(found: Any) -> Table:
-    """Build a table of the ids that have an unproven level or a slow search.
+    """Build a table of the ids with a slow search, or with a level whose optimum is not proven.
 
-    The note below the table counts all measured ids, and those whose levels are all proven.
+    A level's optimum is proven if the search proves that its plan is the shortest, or that no plan
+    exists. The note below the table counts all measured ids, and those with a proof for all levels.
     """
     rows = found["rows"]
     whole_ids = sum(row["proven"] == row["levels"] for row in rows)

@@ -1,4 +1,4 @@
-"""Tables about text: agents that read descriptions, and states described in words per second."""
+"""Tables about text: results of agents that read texts, and the speed of describing states."""
 
 from typing import Any
 

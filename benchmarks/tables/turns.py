@@ -1,6 +1,7 @@
 """Results of `jaxenvs bench`, grouped by id and batch size.
 
-A row has the results of one contestant. The contestants of a group were timed in turns.
+A row has the results of one contestant: of this library with one reset source and observation, or
+of another package. The contestants of a group were timed in turns.
 """
 
 import statistics
@@ -11,13 +12,13 @@ from .text import Column, ratio, seconds, short, whole
 
 OWN = "jaxenvs"
 CORE = "processor_seconds"  # entry of a row with CPU times, whose ratio is a speed-up per core
-# Contestants that always step a single environment, whatever the batch size of the others.
+# Packages that always step a single environment, whatever the batch size of the compared packages.
 SINGLE = ("minigrid", "crafter", "gymnasium")
 PACKAGES = {"EnvPool": "envpool", "NAVIX": "navix", "XLand-MiniGrid": "xminigrid"}
 
 
 class Turns(NamedTuple):
-    """Results of all contestants on one id at one batch size, which were measured in turns.
+    """Results of this library and other packages on one id at one batch size, measured in turns.
 
     `rows` maps the name of a row to its results. The row of another package has the package's name.
     A row of this library has the name of its reset source, followed by its observation if the
