@@ -38,7 +38,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Tip. In future versions of Ray:FutureWarning"),
     # Ray leaves this file open.
     pytest.mark.filterwarnings("ignore:unclosed file .*/dev/null:ResourceWarning"),
-    # Ray does not wait for this subprocess.
+    # Ray does not wait for one of the subprocesses that it starts.
     pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
@@ -50,7 +50,7 @@ SMALL += ["--embed", "0", "--actors", "2", "--learning-rate", "1e-2", "--eval-ep
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster(request):
-    """Start a cluster for four processes, with this process's compilation cache."""
+    """Start a Ray cluster of 4 CPUs whose processes share this process's JAX compilation cache."""
     if request.config.option.markexpr == "slow" and not request.session.items:
         return
     with pytest.MonkeyPatch.context() as patch:
