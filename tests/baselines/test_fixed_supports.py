@@ -39,7 +39,7 @@ def test_returns_beyond_the_bounds_are_logged_and_warned_of_once(tmp_path, capsy
     assert shares[-1] > 0.5
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
     assert len(said) == 1
-    # The recommended bound is at least `TRUE`, the true value.
+    # The recommended bound is at least `TRUE`, the true state value of the environment.
     assert said[0].endswith("start a new run with --v-max 78")
     assert "v_min=-10 to v_max=10" in said[0]
 

@@ -126,7 +126,7 @@ def test_actions_differ_by_environment_step_and_actor(policy):
 
 @pytest.mark.parametrize(("id", "draws"), [("Steered", (1,)), ("Chosen", (2,))])
 def test_vector_actions_are_drawn_by_the_policy(id, draws):
-    """A fragment stores the policy's raw samples, from which the environment's actions are made."""
+    """An actor's rollout stores the policy's raw samples; environment actions are made of them."""
     world = gym_envs.look(f"gym:tiny_gym:{id}-v0", {})
     network = registry.network(ALGORITHMS["ppo-ray"], world, {"hidden": (8,), "embed": 0})
     weights = jax.jit(network.init)(jax.random.key(0), jnp.zeros(2))

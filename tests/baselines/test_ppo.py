@@ -1,4 +1,4 @@
-"""Tests of PPO: advantages, truncation, loss, learning rate, sums over episodes."""
+"""Tests of PPO: advantages, truncation, loss, learning rate, counts and sums of episodes."""
 
 import dataclasses
 import functools
