@@ -46,7 +46,7 @@ def test_returns_beyond_the_bounds_are_logged_and_warned_of_once(tmp_path, capsy
 
 @pytest.mark.usefixtures("salaries")
 def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
-    """A warm-up that is longer than `WINDOW` updates does not suppress the warning.
+    """A warm-up longer than `WINDOW` updates, over which shares are averaged, keeps the warning.
 
     In the warm-up, the log has null for `clipped_targets`. Afterwards, clipped targets are counted.
     """

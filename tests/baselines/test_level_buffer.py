@@ -138,7 +138,7 @@ def test_more_levels_than_slots():
 
 
 def test_many_random_batches_against_a_reference():
-    """Insert random batches with duplicates; compare with a dictionary updated by the same rules."""
+    """Insert random batches with duplicates; a dictionary with the same rules must agree."""
     rng, slots = np.random.default_rng(0), 6
     buffer, known, time = level_buffer.empty(levels_of([0]), played_of([0.0]), slots), {}, {}
     order = []  # level in each slot
