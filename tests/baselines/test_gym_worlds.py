@@ -64,7 +64,7 @@ def test_ends_and_the_true_successor(cut):
         ended = t % 3 == 0
         assert (step.terminated == (ended and not cut)).all()
         assert (step.truncated == (ended and cut)).all()
-        # the observation comes from the reset; the final observation would be all 9
+        # The observation comes from the reset: in the final observation, all elements would be 9.
         assert (step.obs.max(axis=1) == 1).all()
         if ended and cut:
             np.testing.assert_array_equal(step.final_obs, 9.0)

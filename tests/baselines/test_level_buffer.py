@@ -22,7 +22,7 @@ def levels_of(numbers):
 
 
 def played_of(scores, best=None):
-    """Return statistics: score, best return, mean return (score + 1), success (score + 2)."""
+    """Return statistics of levels: score, best return, mean (score + 1), success (score + 2)."""
     scores = jnp.asarray(scores, jnp.float32)
     best = scores if best is None else jnp.asarray(best, jnp.float32)
     return Played(scores, best, scores + 1, scores + 2)

@@ -282,9 +282,9 @@ def layer(part, x):
 
 
 def board_network():
-    """Return a function that calls methods of a board network, and the network's weights.
+    """Return a function that calls a method of a `BoardNetwork`, and the network's weights.
 
-    The latent board has 2 x 2 cells with 3 numbers each.
+    The latent state is a board of 2 x 2 cells with 3 numbers each.
     """
     network = muzero.network(Board(), hidden=(6,), embed=0, lines=5, latent=12, atoms=4)
     assert isinstance(network, BoardNetwork)

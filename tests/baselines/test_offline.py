@@ -221,7 +221,10 @@ def test_the_expectile_loss_weighs_positive_errors_more(error, wanted):
 
 
 def test_dagger_stores_labels_of_visited_states(monkeypatch):
-    """The dataset is a ring buffer of rollouts, and a step without a label has no loss."""
+    """DAgger's dataset is a ring buffer of rollouts; steps without an oracle's label have no loss.
+
+    The label of a step is the oracle's action in the visited state, or -1 if it is unknown.
+    """
 
     def first_actions(env, state, node_budget):
         return (state.time % 2).astype(jnp.int32), state.time != 3
