@@ -74,8 +74,8 @@ def test_scores_of_a_run(run, tmp_path, capsys):
     for each in rows:
         assert set(each["scores"]) == set(level_scores.SCORES)
         assert each["scores"]["regret"]["regret"] > 0.3  # the score comes from one rollout
-        # A rollout is as long as the time limit, so no level has both a success and a failure, and
-        # all its scores of learnability are 0.
+        # A rollout is as long as the time limit, so no level has both a success and a failure. The
+        # learnability of every level is therefore 0, and equal scores have no correlation.
         assert each["scores"]["learnability"]["regret"] is None
         assert 0.0 < each["mean_success"] < 1.0 and 0.0 < each["mean_regret"] < 1.0
     assert picture.read_bytes().startswith(b"\x89PNG")
