@@ -1,4 +1,4 @@
-"""Hook of mkdocs: write the page of every id, and add pages of other folders.
+"""Hook of mkdocs: write a page for every environment id, and add pages from other folders.
 
 The generated pages are not stored in the repository. Making the pages of ids (`id_pages.py`) takes
 most of the time, so several processes run `pages.py FOLDER MODULE...`: each writes the pages of the

@@ -51,7 +51,7 @@ def play(envs, actions, seed=SEED):
 def test_every_row_behaves_like_a_single_environment(id, mode):
     """Compare our batch with Gymnasium's `SyncVectorEnv`, bit by bit.
 
-    The test compares observations, rewards, ends, and infos with their masks.
+    The test compares observations, rewards, ends, and infos with their masks (entries `_NAME`).
     """
     env = jaxenvs.make(id) if id else DOORS
     params = env.default_params.replace(max_steps_in_episode=LIMIT)

@@ -100,7 +100,7 @@ def test_jumanji_finds_no_smoke(id):
 
 def test_the_checks_can_fail():
     class Outside(type(DOORS)):
-        """Fault: observes a value outside its space."""
+        """Environment `Doors` with a fault: it observes a number outside its observation space."""
 
         def observe(self, state, params=None):
             """Return a number that is too large."""

@@ -24,7 +24,7 @@ every_mode = pytest.mark.parametrize("mode", MODES)
 
 
 def numbers(results):
-    """Copy results to NumPy arrays."""
+    """Return copies of the tensors of a reset or step as NumPy arrays."""
     return jax.tree.map(lambda leaf: leaf.numpy().copy(), results)
 
 

@@ -225,9 +225,9 @@ def test_sessions_are_separate_and_the_least_used_one_is_closed(client):
     one, two = tools.Client(games, "one"), tools.Client(games, "two")
     first = ask(one, "reset", environment=ID).data["session"]
     second = ask(one, "reset", environment=ID, seed=1).data["session"]
-    ask(one, "act", actions=["left"], session=first)  # now `second` is the least recently used
+    ask(one, "act", actions=["left"], session=first)
     assert ask(one, "score", session=second).data["steps"] == 0
-    ask(one, "observe", session=first)
+    ask(one, "observe", session=first)  # now `second` is the least recently used session
     assert "is not open" in refused(two, "observe", session=first)
     third = ask(one, "reset", environment=ID).data["session"]
     closed = refused(one, "observe", session=second)
@@ -283,7 +283,7 @@ def test_actions_without_names_cannot_be_played(as_a_user, monkeypatch):
 
 
 def test_episodes_in_threads_are_the_ones_played_alone(client):
-    """Sessions in threads play as they would alone; all threads together compile the step once."""
+    """Sessions that play in threads at the same time end in the states of episodes played alone."""
     drawn = np.random.default_rng(0).integers(0, 3, (8, 30))
     lists = [[("left", "right", "forward")[i] for i in row] for row in drawn]
     answers: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""Tests of Gumbel AlphaZero: masks, episode ends and limits in its search, targets, command."""
+"""Tests of Gumbel AlphaZero: masks, rewards and episode ends in the search, targets, runs."""
 
 import dataclasses
 import functools

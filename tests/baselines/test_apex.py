@@ -146,7 +146,10 @@ def tiny_ids(monkeypatch):
 
 
 def known(id):
-    """Return an environment as learners see it, and the keyword arguments with which it is made."""
+    """Return an environment, and the keyword arguments with which an actor makes it.
+
+    For an id of Gymnasium, the first item has only the name and the spaces of the environment.
+    """
     if not id.startswith("gym:"):
         return jaxenvs.make(id), {}
     return gym_envs.look(id, {}), {"length": 5, "cut": True}
@@ -177,7 +180,7 @@ def plain(record, first, env):
 def test_items_equal_a_plain_loop(id, ends):
     """Compare n-step rewards, discounts, next observations, masks and TD errors.
 
-    The items come from three consecutive fragments of an actor.
+    The items come from three consecutive rollouts of an actor.
     """
     env, fields = known(id)
     learner, told, runners = exploration(env)

@@ -1,4 +1,4 @@
-"""Tests of checkpoints in one file: all arrays are in it, and a damaged file is refused."""
+"""Tests of single-file checkpoints, which carry a run to another machine; damage is refused."""
 
 import zlib
 from pathlib import Path

@@ -106,7 +106,10 @@ def test_batch_renormalisation_equals_the_papers(mean, variance, limited):
 
 
 def test_corrections_have_no_gradient():
-    """Compare the gradient with finite differences of a function in which r and d are constants."""
+    """The gradient must treat the corrections r and d of batch renormalisation as constants.
+
+    It is compared with finite differences of a function in which r and d are constants.
+    """
     features, weights = np.float64(drawn()), weights_of(0.3, 3.0, 10)
     slopes = np.random.default_rng(1).normal(size=features.shape) * COUNTS[:, None]
     factor, shift, _ = by_hand(features, weights, 10, 0)

@@ -1,4 +1,4 @@
-"""Tests of `jaxenvs demos`: levels, who plays, Ctrl-C, and messages."""
+"""Tests of `jaxenvs demos`, which records episodes: levels, choice of player, Ctrl-C, messages."""
 
 import os
 import signal

@@ -61,7 +61,7 @@ def test_every_seed_plays_here_and_there(run, tmp_path, capsys):
     config, file = pathlib.Path(run) / "config.json", tmp_path / "eval.json"
     text = config.read_text()
     assert text.count('"total_steps": 256') == 1
-    # a run with fewer steps than its config demands counts as unfinished
+    # Make the run look unfinished: its config now demands more steps. `eval` must accept it, too.
     config.write_text(text.replace('"total_steps": 256', '"total_steps": 1000'))
     argv = ["eval", run, "--in", "minigrid", "--episodes", "16", "--json", str(file)]
     assert cli.main(argv) == 0

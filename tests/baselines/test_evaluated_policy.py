@@ -47,7 +47,7 @@ def weights_of(agent: Learner, seeds: int):
 
 
 def balanced(learner, weights, key, obs, mask, state, params, greedy):
-    """Replace a search by a fixed rule: balance the pole or, if `greedy`, always push left."""
+    """Stand in for AlphaZero's search: balance the pole or, if `greedy`, always push left."""
     right = (obs[:, 2] + obs[:, 3] > 0) & (not greedy)
     return right.astype(jnp.int32)
 

@@ -39,16 +39,17 @@ def test_returns_beyond_the_bounds_are_logged_and_warned_of_once(tmp_path, capsy
     assert shares[-1] > 0.5
     said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning")]
     assert len(said) == 1
-    # The recommended bound is at least `TRUE`, the true value.
+    # The recommended bound is at least `TRUE`, the true value of every state.
     assert said[0].endswith("start a new run with --v-max 78")
     assert "v_min=-10 to v_max=10" in said[0]
 
 
 @pytest.mark.usefixtures("salaries")
 def test_targets_are_counted_after_a_long_warm_up(tmp_path, capsys):
-    """A warm-up that is longer than `WINDOW` updates does not suppress the warning.
+    """The warning is printed even if the warm-up is longer than `WINDOW` updates.
 
-    In the warm-up, the log has null for `clipped_targets`. Afterwards, clipped targets are counted.
+    The share of clipped targets is averaged over `WINDOW` updates. In the warm-up, the log has null
+    for it.
     """
     more = {"capacity": 512, "warm_up": 640}
     records = run(tmp_path / "run", "c51", "Salary-Float-v0", 1_600, **more)

@@ -64,7 +64,7 @@ def test_ends_and_the_true_successor(cut):
         ended = t % 3 == 0
         assert (step.terminated == (ended and not cut)).all()
         assert (step.truncated == (ended and cut)).all()
-        # the observation comes from the reset; the final observation would be all 9
+        # The observation comes from the reset: in the final observation, all elements would be 9.
         assert (step.obs.max(axis=1) == 1).all()
         if ended and cut:
             np.testing.assert_array_equal(step.final_obs, 9.0)
@@ -126,7 +126,7 @@ def test_actions_differ_by_environment_step_and_actor(policy):
 
 @pytest.mark.parametrize(("id", "draws"), [("Steered", (1,)), ("Chosen", (2,))])
 def test_vector_actions_are_drawn_by_the_policy(id, draws):
-    """A fragment stores the policy's raw samples, from which the environment's actions are made."""
+    """An actor's rollout stores the policy's raw samples; environment actions are made of them."""
     world = gym_envs.look(f"gym:tiny_gym:{id}-v0", {})
     network = registry.network(ALGORITHMS["ppo-ray"], world, {"hidden": (8,), "embed": 0})
     weights = jax.jit(network.init)(jax.random.key(0), jnp.zeros(2))

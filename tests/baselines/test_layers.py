@@ -1,4 +1,4 @@
-"""Tests of the learners' packages: they import in one direction; old module names still work."""
+"""Tests of the learners' packages: later layers import earlier ones; old module names work."""
 
 import ast
 import importlib

@@ -1,4 +1,4 @@
-"""Tests of the level buffer against slow NumPy references that handle one level at a time."""
+"""Tests of PLR's level buffer against slow NumPy references that handle one level at a time."""
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ def levels_of(numbers):
 
 
 def played_of(scores, best=None):
-    """Return statistics: score, best return, mean return (score + 1), success (score + 2)."""
+    """Return statistics of levels: score, best return, mean (score + 1), success (score + 2)."""
     scores = jnp.asarray(scores, jnp.float32)
     best = scores if best is None else jnp.asarray(best, jnp.float32)
     return Played(scores, best, scores + 1, scores + 2)
@@ -103,7 +103,7 @@ def test_a_full_buffer_replaces_the_least_probable_levels_by_better_ones():
 
 
 def test_a_stale_level_survives_a_better_score():
-    """A level that was not played for long keeps its slot, although a new level has a higher score.
+    """A level not played for a long time keeps its slot, although a new level has a higher score.
 
     A new level competes only with the level that is least likely to be replayed. Stale levels are
     likely to be replayed.
@@ -133,12 +133,12 @@ def test_equal_levels_of_a_batch_count_once():
 
 
 def test_more_levels_than_slots():
-    """After the insertion of a batch larger than the buffer, the buffer holds its best levels."""
+    """After the insertion of a batch larger than the buffer, the buffer holds the best levels."""
     assert content(full([1, 2, 3, 4, 5], [0.1, 0.5, 0.3, 0.9, 0.2], 2)) == {2: 0.5, 4: 0.9}
 
 
 def test_many_random_batches_against_a_reference():
-    """Insert random batches with duplicates; compare with a dictionary that has the same rules."""
+    """Insert random batches with duplicates; a dictionary with the same rules must agree."""
     rng, slots = np.random.default_rng(0), 6
     buffer, known, time = level_buffer.empty(levels_of([0]), played_of([0.0]), slots), {}, {}
     order = []  # level in each slot

@@ -1,4 +1,4 @@
-"""Tests of the benchmark that compares the scores of levels with the true regret."""
+"""Tests of the benchmark that compares PLR's level scores with the true regret of a level."""
 
 import json
 
@@ -17,7 +17,7 @@ SIZES = ["--num-envs", "4", "--rollout-steps", "8", "--minibatches", "2", "--tot
 
 
 def row(**scores):
-    """Return the comparison of scores of ten levels, whose regrets are 0.0, 0.1, ... 0.9."""
+    """Return how scores of ten levels correlate with the levels' regrets, 0.0, 0.1, ... 0.9."""
     regret = np.arange(10) / 10
     found = {"regret": regret, "success": 1.0 - regret, "optimum": np.ones(10)}
     return level_scores.compared({**found, "scores": scores})
@@ -73,8 +73,9 @@ def test_scores_of_a_run(run, tmp_path, capsys):
     assert [(each["seed"], each["steps"]) for each in rows] == [(3, 64), (4, 64)]
     for each in rows:
         assert set(each["scores"]) == set(level_scores.SCORES)
-        assert each["scores"]["regret"]["regret"] > 0.3  # one rollout predicts the mean return
-        # A rollout of the time limit has no level with both successes and failures.
+        assert each["scores"]["regret"]["regret"] > 0.3  # the score comes from one rollout
+        # A rollout is as long as the time limit, so no level has both a success and a failure. The
+        # learnability of every level is therefore 0, and equal scores have no correlation.
         assert each["scores"]["learnability"]["regret"] is None
         assert 0.0 < each["mean_success"] < 1.0 and 0.0 < each["mean_regret"] < 1.0
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -101,13 +102,17 @@ def test_scores_do_not_depend_on_how_regret_is_measured(run):
     for kind in ("pvl", "maxmc", "l1", "regret"):
         assert np.array_equal(few["scores"][kind], many["scores"][kind])
     assert not np.array_equal(few["regret"], many["regret"])
-    # The regret is between 0 and the optimum, but for an unsolvable level, which has none.
+    # The regret is between 0 and the best possible return. For an unsolvable level, both are 0.
     assert (many["regret"] >= -1e-6).all() and (many["regret"] <= many["optimum"] + 1e-6).all()
 
 
 @pytest.mark.full
 def test_runs_that_cannot_be_measured(tmp_path, capsys):
-    """A grid without a flood fill and a learner of Q-values are refused with the reason."""
+    """Two kinds of run are refused, and the message says why.
+
+    In the first one's environment, the best return of a level is unknown. The second one's learner
+    is PQN, which has Q-values.
+    """
     common = ["--num-envs", "4", "--total-steps", "64", "--seeds", "1", "--eval-episodes", "4"]
     common += ["--rollout-steps", "8", "--hidden", "8", "--embed", "2", "--minibatches", "2"]
     short = ["--param", "max_steps_in_episode=8"]

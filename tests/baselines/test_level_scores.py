@@ -1,4 +1,4 @@
-"""Tests of the scores of levels, against slow references in NumPy."""
+"""Tests of level scores, which decide what levels PLR replays, against slow NumPy references."""
 
 import jax.numpy as jnp
 import numpy as np

@@ -132,7 +132,7 @@ def test_no_gradient_reaches_the_logits_of_illegal_actions(make):
 
 
 def test_v_trace_weighs_legal_probabilities():
-    """If the current weights collected the rollout, V-trace's targets must equal PPO's."""
+    """If a rollout was collected with the current weights, V-trace's targets must equal PPO's."""
     agent = of_ppo(TSP)
     after, rollout = collected(agent)
     fresh, behind = (

@@ -79,7 +79,10 @@ def read_after(batches, obs):
 
 
 def batches_of(x):
-    """Return observations with the floats `x` and an integer code, (2 batches, 5 steps, 3 envs)."""
+    """Return observations with the floats `x` and integer codes.
+
+    The first three axes are 2 batches, 5 steps and 3 environments.
+    """
     return {"x": x, "code": np.tile(np.uint8([3, 4]), (2, 5, 3, 1))}
 
 

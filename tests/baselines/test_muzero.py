@@ -81,7 +81,7 @@ def test_means_over_batches_are_right_as_tests_compile_them(shape):
 
 
 def windows(seed: int = 0, count: int = 200, moments: int = 4, n_step: int = 3) -> Window:
-    """Return random windows, as a replay buffer would return them.
+    """Return random windows of consecutive slots, as a replay buffer would return them.
 
     Some steps of the windows are terminations or truncations. In some windows, the first slot holds
     no step.
@@ -106,7 +106,7 @@ def windows(seed: int = 0, count: int = 200, moments: int = 4, n_step: int = 3) 
 
 
 def values(window: Window) -> jax.Array:
-    """Return random values for the slots of windows."""
+    """Return a random state value for each slot of each window."""
     rng = np.random.default_rng(1)
     return jnp.asarray(rng.normal(size=window.reward.shape), jnp.float32)
 
@@ -240,7 +240,10 @@ def test_prioritised_windows_are_real_steps_ranked_by_error():
 
 
 def test_consistency_targets_are_standardised():
-    """Mean and deviation use only the items that `rows` selects; constant targets become 0."""
+    """Only the items that `rows` selects count for the mean and standard deviation.
+
+    Constant targets become 0.
+    """
     rng = np.random.default_rng(0)
     x = rng.normal(2.0, 3.0, size=(6, 4)).astype(np.float32)
     rows = np.bool_([True, True, False, True, True, False])
@@ -279,9 +282,9 @@ def layer(part, x):
 
 
 def board_network():
-    """Return a function that calls methods of a board network, and the network's weights.
+    """Return a function that calls a method of a `BoardNetwork`, and the network's weights.
 
-    The latent board has 2 x 2 cells with 3 numbers each.
+    The latent state is a board of 2 x 2 cells with 3 numbers each.
     """
     network = muzero.network(Board(), hidden=(6,), embed=0, lines=5, latent=12, atoms=4)
     assert isinstance(network, BoardNetwork)
@@ -359,8 +362,8 @@ def test_board_predictions_equal_plain_numpy():
 def test_it_learns_on_boards(settings):
     """Train on boards for four updates, with chance codes and without.
 
-    On binary boards, the encoder uses one feature per cell. Few unroll steps and simulations keep
-    the test fast, because each of them is compiled separately.
+    The boards are binary, so the encoder uses one feature per cell. Few unroll steps and
+    simulations keep the test fast, because each of them is compiled separately.
     """
 
     class Ones(Board):
@@ -733,7 +736,7 @@ class Lever(Endless):
     """Environment: action 1 has reward 1 and continues; action 0 ends the episode, reward 0."""
 
     def step_state(self, key, state, action, params):
-        """Give the reward of the lever, or terminate."""
+        """Give reward 1 for action 1; end the episode after action 0."""
         after = super().step_state(key, state, action, params)
         return after._replace(reward=action.astype(jnp.float32), terminated=action == 0)
 

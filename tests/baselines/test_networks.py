@@ -84,7 +84,7 @@ def test_compact_and_symbolic_craft_are_the_same_to_a_network():
     seen, symbols = (jax.jit(env.observe)(state) for env in (compact, symbolic))
     weights = jax.jit(second.init)(jax.random.key(1), symbols)
     a, b = (jax.jit(first.apply)(weights, seen), jax.jit(second.apply)(weights, symbols))
-    # Not exact: the compact observation stores the light in eight bits.
+    # Not exact: the compact observation stores the level of daylight in eight bits.
     np.testing.assert_allclose(a[0], b[0], atol=2e-3)
     np.testing.assert_allclose(a[1], b[1], atol=1e-2)
     assert compact.observe(state).nbytes == 145
@@ -158,7 +158,7 @@ def test_rows_and_columns_of_a_board_are_read_by_the_same_weights():
     """Compare with NumPy: the features are one vector for each row, then one for each column.
 
     Transposing the board exchanges the vectors of rows and columns. Each cell of a binary board is
-    one number of the input; each cell of another board is a one-hot vector.
+    one number of the input; each cell of any other board is a one-hot vector.
     """
     for space in (spaces.Box(0, 5, (3, 3), np.uint8), spaces.Box(0, 1, (4, 4), np.uint8)):
         encoder = encoders.Encoder(space, 0, lines=7)

@@ -68,7 +68,7 @@ def learner(env, algorithm, **given) -> Learner:
 
 
 def random_weights(network, obs, seed=0):
-    """Return initial weights, some of which are nearly 0, plus normally distributed noise."""
+    """Return initial weights plus Gaussian noise, because some initial weights are nearly 0."""
     weights = network.init(jax.random.key(seed), jnp.asarray(obs))
     leaves, tree = jax.tree.flatten(weights)
     rng = np.random.default_rng(seed)
@@ -78,7 +78,10 @@ def random_weights(network, obs, seed=0):
 
 
 def cross_entropy(network, weights, episodes):
-    """Return loss and accuracy, computed step by step from each episode's start, in float64."""
+    """Return the cross-entropy and the accuracy of a network's actions, averaged over all steps.
+
+    The network runs step by step from each episode's start; the loss is computed in float64.
+    """
     think = jax.jit(lambda memory, obs: network.think(weights, memory, obs, None))
     found, right = [], []
     for episode in episodes:
@@ -218,7 +221,10 @@ def test_the_expectile_loss_weighs_positive_errors_more(error, wanted):
 
 
 def test_dagger_stores_labels_of_visited_states(monkeypatch):
-    """The dataset is a ring buffer of rollouts, and a step without a label has no loss."""
+    """DAgger's dataset is a ring buffer of rollouts; steps without an oracle's label have no loss.
+
+    The label of a step is the oracle's action in the visited state, or -1 if it is unknown.
+    """
 
     def first_actions(env, state, node_budget):
         return (state.time % 2).astype(jnp.int32), state.time != 3
@@ -278,7 +284,7 @@ def resumes(tmp_path, flags, update):
 
 
 def test_bc_reaches_the_success_of_the_oracle(tmp_path, monkeypatch, capsys):
-    """Record episodes of the oracle and train on them, with `jaxenvs demos` and `train`."""
+    """Record episodes of the oracle, an optimal solver, with `jaxenvs demos`; train on them."""
     monkeypatch.setenv(layout.ROOT, str(tmp_path))
     assert recording.main([ID, "--episodes", "70", "--out", "oracle-v0"]) == 0
     assert "wrote 70 episodes, 350 steps" in capsys.readouterr().out

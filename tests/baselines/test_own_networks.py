@@ -106,7 +106,7 @@ def test_actor_and_critic_share_nothing(algorithm):
     [("relu", lambda x: np.maximum(x, 0)), ("silu", lambda x: x / (1 + np.exp(-x)))],
 )
 def test_the_activation_is_between_layers(activation, function):
-    """Compare a network with one hidden layer with NumPy."""
+    """The logits of a network with one hidden layer must equal logits computed by NumPy."""
     network = learner(Countdown(), activation=activation).network
     obs = jnp.full(1, 3.0)
     weights = jax.jit(network.init)(jax.random.key(0), obs)
@@ -117,7 +117,10 @@ def test_the_activation_is_between_layers(activation, function):
 
 
 def test_a_convolution_is_a_sum_over_squares():
-    """Compare convolutions with loops over a picture padded with zeros."""
+    """Compare convolutions, whose stride is the side of the kernel, with loops over cells.
+
+    The convolutions pad the picture with zeros, which the loops leave out.
+    """
     space = Box(0, 255, (5, 7, 3), np.uint8)
     encoder = encoders.Encoder(space, 8, conv=(3, 4, 2, 6))
     obs = np.random.default_rng(0).integers(0, 256, space.shape, np.uint8)

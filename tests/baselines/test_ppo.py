@@ -1,4 +1,4 @@
-"""Tests of PPO: advantages, truncation, loss, learning rate, sums over episodes."""
+"""Tests of PPO: advantages, truncation, loss, learning rate, counts and sums of episodes."""
 
 import dataclasses
 import functools
@@ -117,7 +117,7 @@ def test_seeds_share_one_branch_for_truncations():
     ],
 )
 def test_no_matrix_product_of_a_single_seed_has_a_batch_axis(algorithm):
-    """With one seed, no matrix product may have a batch axis, which would double a CPU's time."""
+    """With one seed, no matrix product may have a batch axis: on a CPU it would double the time."""
     agent = learner(Endless(), algorithm)
 
     def products(seeds: int) -> list[str]:
@@ -283,7 +283,7 @@ def test_the_loss_of_an_unchanged_policy(on_policy):
     ppo_, weights, rollout = on_policy
     target = predict(ppo_, weights, rollout.obs)[1] + 2.0
     total, parts = loss(ppo_, weights, rollout, np.linspace(-1, 2, 40, dtype=np.float32), target)
-    # 0, because advantages have mean 0
+    # The policy loss is 0, because the normalised advantages have mean 0.
     np.testing.assert_allclose(parts["policy_loss"], 0.0, atol=1e-6)
     np.testing.assert_allclose([parts["kl"], parts["clipped"]], 0.0, atol=1e-6)
     np.testing.assert_allclose(parts["value_loss"], 0.5 * 2.0**2, rtol=1e-5)

@@ -205,7 +205,7 @@ def test_a_truncated_episode_is_bootstrapped_with_its_recurrent_state(algorithm)
     [("ppo-rnn", True), ("ppo-trxl", True), ("pqn-rnn", True), ("ppo", False), ("pqn", False)],
 )
 def test_memory_solves_a_partially_observed_task(algorithm, remembers):
-    """Without a memory of the cue, an agent gets half of the answers right.
+    """Only learners with a memory solve `Cue`; without one, half of the answers are right.
 
     All learners take the same number of steps.
     """

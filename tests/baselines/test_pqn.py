@@ -40,7 +40,7 @@ class Lever(Endless):
     """Environment: action 1 has reward 1 and continues; action 0 ends the episode, reward 0."""
 
     def step_state(self, key, state, action, params):
-        """Give the reward of the lever, or terminate."""
+        """Give reward 1 for action 1; end the episode after action 0."""
         after = super().step_state(key, state, action, params)
         return after._replace(reward=action.astype(jnp.float32), terminated=action == 0)
 

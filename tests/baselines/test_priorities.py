@@ -31,10 +31,10 @@ def flat(known: Priorities, slots: int = SLOTS) -> np.ndarray:
 
 
 def test_complete_windows_of_steps_alone_have_a_priority():
-    """Only a slot whose step begins a complete window has a priority above 0.
+    """Only a slot whose step begins a complete n-step window has a priority above 0.
 
-    Compare with lists of the steps. The ring buffer wraps around several times. Steps may terminate
-    an episode, truncate it, or do both.
+    A plain list of all steps tells which windows are complete. The ring buffer wraps around several
+    times. Steps may terminate an episode, truncate it, or do both.
     """
     stream, draw = Stream(2), np.random.default_rng(0)
     memory = replay_buffer.empty({"seen": jnp.zeros(ENVS, jnp.int16)}, None, SLOTS)
@@ -167,7 +167,7 @@ def test_gradient_steps_update_the_priorities_of_sampled_slots():
 
 @pytest.mark.parametrize("envs", [pytest.param(1, marks=pytest.mark.full), 3])
 def test_the_smallest_buffer_always_has_a_slot_to_sample(envs):
-    """The smallest allowed buffer must always contain a complete window that can be sampled.
+    """The smallest allowed buffer must always contain a complete n-step window to sample.
 
     It contains the fewest complete windows if all environments are truncated at the same step.
     """

@@ -89,7 +89,7 @@ def test_a_stored_memory_equals_the_end_of_the_unrolled_previous_sequence(filled
 
 
 def test_unrolled_values_equal_those_of_acting():
-    """Compare unrolled values with values computed step by step from the first step on."""
+    """The values of `r2d2.unroll` must equal values computed step by step, as in acting."""
     agent = learner(Countdown(), warm_up=10_000, burn_in=1, rollout_steps=14)
     runner = jax.tree.map(lambda leaf: leaf[0], loop.start(agent, KEY[None]))
     runner = jax.jit(lambda runner: q_learning.collect(agent, runner, r2d2.action_values)[0])(
@@ -328,9 +328,9 @@ def test_the_smallest_replay_buffer_always_has_a_sequence():
 @pytest.mark.slow
 @pytest.mark.parametrize(("algorithm", "remembers"), [("r2d2", True), ("dqn", False)])
 def test_memory_solves_a_partially_observed_task(algorithm, remembers):
-    """Without a memory of the cue, an agent gets half of the answers right.
+    """R2D2 must solve `Cue`, where the right answer is a cue shown only at the first step.
 
-    Both learners take the same number of steps.
+    DQN has no memory, so half of its answers are right. Both learners take equally many steps.
     """
     settings = {"num_envs": 16, "rollout_steps": 8, "total_steps": 20_480, "chunk": 20}
     settings |= {"capacity": 10_000, "warm_up": 1000, "gradient_steps": 8, "learning_rate": 3e-3}

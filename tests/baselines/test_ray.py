@@ -38,7 +38,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Tip. In future versions of Ray:FutureWarning"),
     # Ray leaves this file open.
     pytest.mark.filterwarnings("ignore:unclosed file .*/dev/null:ResourceWarning"),
-    # Ray does not wait for this subprocess.
+    # Ray does not wait for one of the subprocesses that it starts.
     pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning"),
     pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
 ]
@@ -50,7 +50,7 @@ SMALL += ["--embed", "0", "--actors", "2", "--learning-rate", "1e-2", "--eval-ep
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster(request):
-    """Start a cluster for four processes, with this process's compilation cache."""
+    """Start a Ray cluster of 4 CPUs whose processes share this process's JAX compilation cache."""
     if request.config.option.markexpr == "slow" and not request.session.items:
         return
     with pytest.MonkeyPatch.context() as patch:
@@ -171,7 +171,7 @@ def test_asynchronous_actors_and_killed_processes(tmp_path, capfd):
     assert [row["update"] for row in log] == list(range(1, 51))
     assert (log[-1]["actors_lost"], log[-1]["learners_lost"]) == ([1], [1])
     assert max(row["lag_max"][0] for row in log) >= 1
-    # The new learner begins with older weights, from a checkpoint. It drops fragments sampled with
+    # The new learner begins with older weights, from a checkpoint. It drops rollouts sampled with
     # newer weights of the killed learner, because their lag would be negative.
     assert all(0 <= row["lag"][0] <= row["lag_max"][0] for row in log)
     assert re.search(r"return \d\.\d+   lag \d\.\d \(at most \d\)", captured.out)
@@ -195,8 +195,8 @@ def test_ape_x_learns(tmp_path, id):
     assert main(argv) == 0
     log = rows(out)
     assert [row["update"] for row in log] == list(range(1, 51))
-    # The first fragment of an actor lacks the last two steps of each environment: their 3-step
-    # returns need steps of the next fragment.
+    # An actor's first batch of replay items lacks the last two steps of each environment: their
+    # 3-step returns need steps of the next rollout.
     assert 112 <= log[0]["held"][0] <= 120 and 368 <= log[2]["held"][0] <= 376
     # Learning begins when the replay shards hold 300 steps.
     assert log[1]["q_loss"] == [None] and log[2]["q_loss"][0] > 0
@@ -275,7 +275,7 @@ def test_two_learners_equal_one():
 
 
 def _fragment(draw: np.random.Generator, runners) -> tuple:
-    """Return a random fragment: eight steps of two environments."""
+    """Return a random fragment, an actor's rollout: eight steps of two environments."""
     shape = (8, 2)
     floats = {
         name: draw.normal(size=shape).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Tests of pictures of learning curves, and of the records of finished runs."""
+"""Tests of `record`, which lists finished runs in a JSON table, and of its learning curves."""
 
 import dataclasses
 import json
@@ -14,8 +14,8 @@ from jaxenvs.baselines.puzzles import davi
 from jaxenvs.baselines.storage.runs import Config, Run
 
 TILES = "Puzzle-2048-v0"
-# Fields of a run that observes the mission, too. New runs in tasks with missions do so by default,
-# so `record.command` does not name these fields.
+# Fields of an environment that shows the agent the mission as well as the image. They are the
+# default in tasks with missions, so `record.command` does not name them.
 DICT = {"obs": "dict"}
 
 
@@ -131,7 +131,7 @@ def test_runs_are_kept_in_a_table_and_drawn(tmp_path, capsys):
 
 
 def evaluated(folder, seed: int, episodes: int = 8, actions: str = "sampled"):
-    """Write a finished run of one seed that was evaluated with a search and without."""
+    """Write a finished run of one seed, with its results with and without a tree search."""
     policy = {"actions": actions, "search": True, "simulations": 8, "observation": "image"}
     known = {"mean_return": 1.0 + seed, "success_rate": None, "mean_length": 5.0}
     known |= {"achievements": {"eat_cow": 0.5 * seed, "wake_up": None}}
