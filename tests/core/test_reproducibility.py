@@ -21,7 +21,11 @@ def holds(id, compiled):
 
 @pytest.mark.parametrize("id", [ID, "Grid-GoToObject-6x6-N2-v0"])
 def test_keys_of_rbg_give_the_golden_trajectories(id, compiled):
-    """An rbg key is the threefry key twice, and draws use the first and the last word of a key."""
+    """Keys of both implementations `rbg` and `threefry2x32` give the same trajectories.
+
+    Draws use only the first and the last word of a key. An rbg key repeats the two words of the
+    threefry key, so these words are equal.
+    """
     with jax.default_prng_impl("rbg"):
         assert holds(id, compiled)
 
