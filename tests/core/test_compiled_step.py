@@ -1,4 +1,7 @@
-"""Tests of the compiled step: reset source `exact` writes only done environments, in place."""
+"""Tests of the compiled step of a batch with reset source `exact`, which resets by a loop.
+
+The loop generates levels for the done environments only, and writes their grids in place.
+"""
 
 import os
 import re
