@@ -145,8 +145,8 @@ def test_walks_in_the_model_follow_it(tiles):
 def test_targets_are_one_plus_the_least_next_cost(tiles, moved):
     """Compare the targets of Q-learning with targets computed by loops.
 
-    A target is 1 if the action reaches the goal, and at most `furthest`. Actions in the goal itself
-    have no target.
+    A target is 1 plus the least Q-value after the action, but 1 if the action reaches the goal, and
+    at most `furthest`. Actions in the goal itself have no target.
     """
     learner, runner = tiles
     codes, after = moved
