@@ -1,4 +1,4 @@
-"""Tests of the bounds of value distributions that a warning about clipped targets recommends."""
+"""Tests of the bounds and atoms that a warning about clipped value targets recommends."""
 
 import math
 from types import SimpleNamespace

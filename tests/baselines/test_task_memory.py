@@ -25,7 +25,7 @@ GOAL = (7, 3 * 12 + 5, 4 * 12 + 1)  # the goal is a red square above a yellow ba
 def unrolled():
     """Return the network's states and outputs while acting, and its outputs in training.
 
-    Acting and training see the same observations, with the goal `GOAL` and rewards at steps 2 and 4.
+    Acting and training get the same observations, the goal `GOAL`, and rewards at steps 2 and 4.
     """
     obs = jax.jit(jax.vmap(ENV.observation_space.sample))(jax.random.split(KEY, STEPS))
     obs["reward"] = jnp.zeros(STEPS).at[jnp.array([2, 4])].set(0.5)

@@ -1,6 +1,6 @@
 """Tests of learned models of puzzles: codes, transitions, plans, heuristics learned in a model.
 
-A code is a binary vector for each cell of the board.
+A code is the learned form of a board: a binary vector for each cell.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Tests of the benchmark that measures an environment of each class on a GPU.
+"""Tests of the benchmark that counts the GPU kernels of a step, for each environment class.
 
 They test its table, the cost of a new level, and the limits on kernels and bytes of state.
 

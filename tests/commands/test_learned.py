@@ -1,4 +1,4 @@
-"""Tests of when a recorded run counts as learned: if it clearly beats random play."""
+"""Tests of the rule that a recorded run has learned if it clearly beats random play."""
 
 import itertools
 

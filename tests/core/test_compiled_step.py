@@ -1,6 +1,6 @@
-"""Tests of the compiled step of a batch with reset source `exact`, which resets by a loop.
+"""Tests that a compiled step of a batch with reset source `exact` writes grids in place.
 
-The loop generates levels for the done environments only, and writes their grids in place.
+`exact` generates levels for the done environments only, in a loop.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""Tests of the settings of JAX that change trajectories (docs/reproducibility.md)."""
+"""Tests of which settings of JAX change trajectories, and of commands that compare trajectories.
+
+See docs/reproducibility.md.
+"""
 
 import sys
 from pathlib import Path

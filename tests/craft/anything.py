@@ -1,4 +1,4 @@
-"""Random states of the full game: each field of craftax's state is drawn from its whole range.
+"""Random states of full Craftax: each field of craftax's state is drawn from its whole range.
 
 No state has two live mobs on a cell, plants below floor 0 or torches on water, because such states
 cannot occur.
