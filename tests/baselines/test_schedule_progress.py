@@ -29,9 +29,9 @@ def plans_of(run, update, updates):
 
 
 def test_a_run_may_be_resumed_often():
-    """The plans of a run stay right if it is resumed with more or fewer updates than planned.
+    """`plans` and progress are correct if a run is resumed with more or fewer updates than planned.
 
-    They also stay right if it is resumed from an earlier update, after newer checkpoints are lost.
+    They are also correct if it is resumed at an earlier update, after later checkpoints are lost.
     """
     first, second = planned(100), planned(200, ((60, 100),))
     assert plans_of(first, 60, 200) == second.plans

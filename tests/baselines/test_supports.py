@@ -15,7 +15,7 @@ INFINITE = (-math.inf, math.inf)
 
 
 def buffer(reward, terminated=(), is_step=None, written=None):
-    """Return a replay buffer of one agent and one environment with these steps."""
+    """Return a replay buffer of one agent and one environment with the given steps."""
     reward = np.float32(reward)
     ends = np.isin(np.arange(len(reward)), terminated)
     steps = np.ones(len(reward), bool) if is_step is None else np.array(is_step, bool)

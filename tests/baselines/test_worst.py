@@ -65,9 +65,9 @@ def test_success_is_that_of_each_level():
 
 
 def test_the_worst_are_chosen_by_other_episodes(monkeypatch):
-    """Success rates of a first evaluation choose the 10 and 1 percent of levels with the lowest.
+    """A first evaluation chooses the 10 and 1 percent of levels with the lowest success rates.
 
-    Rates of a second evaluation, with other episodes, give the reported success on these levels.
+    A second evaluation, with other episodes, gives the reported success on these levels.
     """
     first, second = np.linspace(1, 0, 200), np.arange(200) / 1000
     rates = iter([first, second])

@@ -201,7 +201,7 @@ def test_exact_plays_as_fresh_step_by_step(batched):
 
 @pytest.mark.full
 def test_exact_levels_are_independent_of_each_other():
-    """All episodes end in each of two steps; all levels that these two steps begin must differ."""
+    """All episodes end in each of two steps; all levels of the next episodes must differ."""
     rows = 64
     venv, reset, step, _ = batch("Grid-FourRooms-v0", rows, reset_source="exact", chunk=8)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))

@@ -33,7 +33,8 @@ MAKES = {recipe.action for recipe in FULL.recipes}
 class Anything:
     """A batch of random states, which are NumPy arrays while they are drawn.
 
-    `actions` has the action that a test takes in each state. A state often lets it have an effect.
+    `actions` has the action that a test takes in each state. Many states are drawn so that this
+    action has an effect.
     """
 
     def __init__(self, rows, actions, seed):
