@@ -1,4 +1,4 @@
-"""Tests of the puzzles of jumanji and pgx that `jaxenvs bench` measures beside ours.
+"""Tests of the puzzles of jumanji and pgx with which `jaxenvs bench` compares ours.
 
 They test which ids have a counterpart, shapes, and auto-reset.
 """

@@ -65,7 +65,7 @@ def begun(venv, steps, reset, step, limit, key=KEY):
 
 # Number of rows, `stock_size`, `chunk` (number of levels that are generated at a time) and time
 # limit (of an array, the test takes the largest entry). Depending on the case, a step needs fewer
-# levels than the stock has, about as many, or far more.
+# levels than the stock has, about the same number, or far more.
 CASES = [
     (40, 16, 4, np.arange(1, 41) % 7 + 1),
     pytest.param(40, 16, 16, 1, marks=pytest.mark.full),
