@@ -190,7 +190,10 @@ def _turn(item: pytest.Item) -> int:
 
 
 def pytest_collection_finish() -> None:
-    """After collection of the tests, exempt all existing objects from garbage collection."""
+    """After collection of the tests, exempt all existing objects from garbage collection.
+
+    These objects live until the end, so scans of them would only take time.
+    """
     gc.collect()
     gc.freeze()
 

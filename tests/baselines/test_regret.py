@@ -1,4 +1,4 @@
-"""Tests of regret: the optimal returns of the evaluated levels minus the returns on them."""
+"""Tests of regret: the optimal returns of the evaluated levels minus the policy's returns."""
 
 import jax
 import jax.numpy as jnp

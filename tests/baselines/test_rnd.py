@@ -113,7 +113,10 @@ def test_networks_see_deviations_from_what_is_usual(visits):
 
 
 def test_devices_share_statistics_and_predictor():
-    """A `vmap` over two halves of a batch, with the axis name `DEVICES`, stands for two devices."""
+    """Two devices with half of a batch each learn as one device does from the whole batch.
+
+    A `vmap` over the two halves, with the axis name `DEVICES`, stands for the two devices.
+    """
     state = jax.jit(BONUS.init)(KEY, jnp.zeros(4))
     halves = jnp.stack([places(1.0, 0), places(-2.0, 1)])
     before = jnp.arange(16.0).reshape(2, 8)

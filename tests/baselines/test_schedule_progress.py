@@ -29,7 +29,10 @@ def plans_of(run, update, updates):
 
 
 def test_a_run_may_be_resumed_often():
-    """Resume a run with more and with fewer updates, and after its last checkpoint is lost."""
+    """`plans` and progress are correct if a run is resumed with more or fewer updates than planned.
+
+    They are also correct if it is resumed at an earlier update, after later checkpoints are lost.
+    """
     first, second = planned(100), planned(200, ((60, 100),))
     assert plans_of(first, 60, 200) == second.plans
     assert plans_of(second, 60, 100) == (), "nothing was done by the other plan"

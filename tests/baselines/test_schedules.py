@@ -38,9 +38,9 @@ def rate(settings, update):
 
 
 def importance(settings, update):
-    """Return the exponent of the importance weights that DQN uses after this many updates.
+    """Return the exponent of DQN's importance weights (beta of prioritised replay) at `update`.
 
-    A stand-in for the gradient step returns the exponent as its loss.
+    A stand-in for the gradient step returns the exponent as a metric, `beta`.
     """
     nothing = dict.fromkeys(rollouts.Runner._fields, ())
     runner = rollouts.Runner(**{**nothing, "weights": jnp.zeros(1)})

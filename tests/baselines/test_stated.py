@@ -1,4 +1,4 @@
-"""Tests of how each learner describes its policies: epsilon, search, observation."""
+"""Tests of how evaluations describe a policy: its epsilon, its search and its observation."""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Tests of the settings that a warning about clipped value targets recommends."""
+"""Tests of the bounds and atoms that a warning about clipped value targets recommends."""
 
 import math
 from types import SimpleNamespace
@@ -15,7 +15,7 @@ INFINITE = (-math.inf, math.inf)
 
 
 def buffer(reward, terminated=(), is_step=None, written=None):
-    """Return a replay buffer of one agent and one environment with these steps."""
+    """Return a replay buffer of one agent and one environment with the given steps."""
     reward = np.float32(reward)
     ends = np.isin(np.arange(len(reward)), terminated)
     steps = np.ones(len(reward), bool) if is_step is None else np.array(is_step, bool)

@@ -24,7 +24,7 @@ SMALL = [*tiny.FLAGS, "--rollout-steps", "16", "--minibatches", "2", "--seeds", 
 
 @pytest.mark.full
 def test_every_agent_learns_as_alone(tmp_path, capsys):
-    """In a sweep, each agent gets the same weights as in a separate run with these settings.
+    """In a sweep, each agent gets the same weights as in a separate run with the agent's settings.
 
     The printed table is sorted by mean return. The last line is the command of a separate run with
     the best settings.
@@ -106,8 +106,8 @@ def test_a_sweep_goes_on(tmp_path):
 def test_whatever_can_be_swept_may_be_an_array(algorithm):
     """Each setting that can be swept may be an array, with one value per agent.
 
-    Agent 0 has the usual values. Agent i + 1 has half the usual value of setting i, which must
-    change its weights, except for the settings listed below.
+    Agent 0 has the usual values. Agent i + 1 has half the usual value of setting i. This must
+    change the agent's weights, except for settings that may have no effect in one update.
     """
     changed = {"optimiser": "adamw", "weight_decay": 0.1, "max_grad_norm": 0.01}
     if algorithm.startswith("ppo"):  # values so extreme that clipping has an effect

@@ -1,4 +1,4 @@
-"""Tests of the network of RL²: memory of the latest reward, beliefs, embeddings of cells."""
+"""Tests of RL²'s network: memory of the latest reward, beliefs about the task, cell embeddings."""
 
 import functools
 
@@ -25,7 +25,7 @@ GOAL = (7, 3 * 12 + 5, 4 * 12 + 1)  # the goal is a red square above a yellow ba
 def unrolled():
     """Return the network's states and outputs while acting, and its outputs in training.
 
-    Both see the same sequence of observations, with the goal `GOAL` and rewards at steps 2 and 4.
+    Acting and training get the same observations, the goal `GOAL`, and rewards at steps 2 and 4.
     """
     obs = jax.jit(jax.vmap(ENV.observation_space.sample))(jax.random.split(KEY, STEPS))
     obs["reward"] = jnp.zeros(STEPS).at[jnp.array([2, 4])].set(0.5)

@@ -285,7 +285,7 @@ def test_a_sink_that_cannot_be_opened(tmp_path):
 
 
 def history(content: bytes) -> Iterator[dict]:
-    """Yield the records in a file of W&B.
+    """Yield the log records in a file that W&B writes offline.
 
     The file has a header of 7 bytes, followed by a LevelDB log in blocks of 32 KiB, whose records
     are protobuf messages.

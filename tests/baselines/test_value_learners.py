@@ -322,7 +322,10 @@ def test_every_observation_has_separate_noise_and_a_trained_policy_none():
 
 
 def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
-    """Layers are reset after 8 gradient steps (two updates); the optimiser's step count stays 8."""
+    """After 8 gradient steps, the last layers get back their initial weights.
+
+    The other layers move a quarter of the way back. The optimiser's step count stays 8.
+    """
     given = {"reset_every": 8, "reset_keep": 0.75, "hidden": (8, 8), "total_steps": 32 * 10}
     agent = learner(Endless(), "dqn", **given)
     runners = loop.start(agent, KEY[None])

@@ -56,7 +56,7 @@ class SalaryMap(Salary):
 
 @pytest.fixture
 def salaries(monkeypatch):
-    """Register ids for the environments above, for one test."""
+    """Register ids for `Salary` and `SalaryMap`, for one test."""
     monkeypatch.setattr(registry, "_specs", dict(registry._specs))
     registry.register("Salary-Float-v0")(Salary)
     registry.register("Salary-Map-v0")(SalaryMap)

@@ -221,7 +221,10 @@ def test_equally_good_stale_actions_have_no_gradient(stale):
 
 
 def test_devices_share_the_baseline():
-    """A `vmap` over two halves of a batch, with the axis name `DEVICES`, stands for two devices."""
+    """Two devices with half of a batch each get the baseline of the whole batch.
+
+    A `vmap` over the two halves, with the axis name `DEVICES`, stands for the two devices.
+    """
     weight = np.minimum(ratios(7), 1.0).reshape(5, 7)[:, :6]
     weighted = weight * ratios(8).reshape(5, 7)[:, :6]
     whole = jax.jit(baselines, static_argnums=2)(weighted, weight, ALONE)

@@ -89,7 +89,7 @@ def test_only_kernels_of_a_network_decay(algorithm, others, optimiser):
     ],
 )
 def test_only_kernels_of_actors_and_critics_decay(algorithm, others, optimiser):
-    """Scales of batch renormalisation do not decay, nor does the temperature, a single number."""
+    """Scales of batch renormalisation and SAC's temperature, a single number, do not decay."""
     agent, runner = runner_of(algorithm, optimiser=optimiser, layer_norm=algorithm == "sac")
     seen = set[str]()
     for name in ("weights", "critic", "temperature"):

@@ -1,6 +1,6 @@
 """Tests of learned models of puzzles: codes, transitions, plans, heuristics learned in a model.
 
-A code is a binary vector for each cell of the board.
+A code is the learned form of a board: a binary vector for each cell.
 """
 
 import dataclasses
@@ -145,8 +145,8 @@ def test_walks_in_the_model_follow_it(tiles):
 def test_targets_are_one_plus_the_least_next_cost(tiles, moved):
     """Compare the targets of Q-learning with targets computed by loops.
 
-    A target is 1 if the action reaches the goal, and at most `furthest`. Actions in the goal itself
-    have no target.
+    A target is 1 plus the least Q-value after the action, but 1 if the action reaches the goal, and
+    at most `furthest`. Actions in the goal itself have no target.
     """
     learner, runner = tiles
     codes, after = moved

@@ -1,4 +1,7 @@
-"""Tests of `jaxenvs eval --worst`: solvable levels, and the choice of the worst of them."""
+"""Tests of `jaxenvs eval --worst`, which reports success on the levels with the least success.
+
+It draws only solvable levels, if the environment can tell which levels are solvable.
+"""
 
 import json
 
@@ -28,7 +31,7 @@ def policy(env, **settings):
 
 
 def test_only_solvable_levels_are_kept():
-    """Request 40 solvable mazes. A third of all mazes here cannot be solved in nine steps."""
+    """Request 40 solvable mazes. A third of the drawn mazes cannot be solved in nine steps."""
     found, is_checked = worst.solvable_levels(GivenLevel(env=MAZE), 40)
     assert is_checked and found.grid.shape == (40, 6, 6)
     steps = jax.vmap(MAZE.optimal_steps)(jax.tree.map(jnp.asarray, found))
@@ -62,9 +65,9 @@ def test_success_is_that_of_each_level():
 
 
 def test_the_worst_are_chosen_by_other_episodes(monkeypatch):
-    """The first rates choose the 10 and 1 percent of levels with least success.
+    """A first evaluation chooses the 10 and 1 percent of levels with the lowest success rates.
 
-    The second rates, from other episodes, give the success on these levels.
+    A second evaluation, with other episodes, gives the reported success on these levels.
     """
     first, second = np.linspace(1, 0, 200), np.arange(200) / 1000
     rates = iter([first, second])

@@ -1,4 +1,4 @@
-"""Tests of learners in a wrapped environment, the module of `docs/tutorials/wrappers.md`."""
+"""Tests of learners in the wrapped environment that `docs/tutorials/wrappers.md` registers."""
 
 import json
 import re

@@ -8,7 +8,7 @@ from gymnasium import spaces
 
 
 class Signal(gymnasium.Env):
-    """Environment that rewards an action with 1 if it equals the signal in the observation.
+    """Environment with reward 1 if the action is 1 plus the signal (0 or 1) in the observation.
 
     An episode has `length` steps. With `cut` it is truncated instead of terminated, and its final
     observation is all 9.
@@ -26,7 +26,7 @@ class Signal(gymnasium.Env):
         return self._look(), {}
 
     def step(self, action):
-        """Reward the action if it equals the signal, and show the next signal."""
+        """Reward the action if it is 1 plus the signal, and show the next signal."""
         assert action in (1, 2)  # the actions are 1 and 2: the space starts at 1
         time.sleep(self._pause)
         reward = float(self._signal == action - 1)

@@ -1,4 +1,7 @@
-"""Tests of the benchmark command `card`: order of jobs, records of failed jobs, one real job."""
+"""Tests of `card`, a command that runs benchmarks (jobs) on a GPU, each in a separate process.
+
+They test the order of jobs, the records of failed jobs, and one real job.
+"""
 
 import importlib.abc
 import json

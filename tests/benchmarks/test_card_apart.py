@@ -1,4 +1,7 @@
-"""Tests of the processes that run jobs of `card`, and of its jobs for GPU tests and searches."""
+"""Tests of the processes that run the jobs of the benchmark command `card`.
+
+They also test its jobs that run the GPU tests, profiles and searches.
+"""
 
 import gzip
 import subprocess

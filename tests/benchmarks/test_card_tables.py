@@ -1,4 +1,7 @@
-"""Tests of the tables of `card`: rows of jobs may have any columns."""
+"""Tests of the tables of results of `card`, a command that runs benchmarks on a GPU.
+
+Each benchmark (job) has a table, and a table omits columns that the rows of results lack.
+"""
 
 import json
 import re

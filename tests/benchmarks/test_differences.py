@@ -1,4 +1,4 @@
-"""Tests of the message about two rollouts that differ."""
+"""Tests of `differences.assert_alike`, whose message says where two rollouts differ."""
 
 import differences
 import numpy as np

@@ -1,4 +1,6 @@
-"""Tests of the table of environment classes: rows, cost of a new world, and limits.
+"""Tests of the benchmark that counts the GPU kernels of a step, for each environment class.
+
+They test its table, the cost of a new level, and the limits on kernels and bytes of state.
 
 Tests that compile for a GPU need the CUDA compiler (see test_gpu_work).
 """

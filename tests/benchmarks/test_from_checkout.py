@@ -37,7 +37,7 @@ def test_a_benchmark_of_the_checkout_runs(tmp_path):
 
 
 def test_a_checkout_may_be_named_like_the_package(tmp_path):
-    """The checkout's folder is named `jaxenvs`, as `git clone` names it."""
+    """The script finds its checkout even if the folder is `jaxenvs`, the name from `git clone`."""
     checkout = tmp_path / "jaxenvs"
     script = checkout / "benchmarks" / "__main__.py"
     script.parent.mkdir(parents=True)

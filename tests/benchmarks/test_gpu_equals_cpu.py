@@ -1,4 +1,6 @@
-"""Tests that a GPU computes the same as the CPU; without a GPU the CPU is compared with itself.
+"""Tests that a GPU computes the same rollouts as the CPU.
+
+Without a GPU, the CPU is compared with itself.
 
 JAX_PLATFORMS=cuda,cpu pytest tests/benchmarks/test_gpu_equals_cpu.py
 
@@ -73,7 +75,7 @@ full = pytest.mark.full
 def compiled(id: str, source: str | None, **fields):
     """Return the params of a batch, and its compiled reset and random rollout.
 
-    For Craft, `source` is ignored: its levels come from a pool.
+    `source` is the reset source of the batch. For Craft it is ignored: levels come from a pool.
     """
     source = "pool" if jaxenvs.spec(id).family == "Craft" else source
     venv = jaxenvs.make_vec(id, ENVS, reset_source=source, pool_size=min(64, ENVS), **fields)

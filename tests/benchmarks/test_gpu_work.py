@@ -181,7 +181,7 @@ def test_a_step_of_a_rule_world_is_as_few_kernels_for_18_rules_as_for_one(monkey
 @needs_compiler
 @pytest.mark.slow  # it compiles for five minutes
 def test_a_whole_update_is_few_kernels_and_bytes(monkeypatch):
-    """The update has 8,192 environments x 16 steps, and 2 epochs of 4 minibatches."""
+    """A PPO update with 8,192 environments x 16 steps and 2 epochs of 4 minibatches is small."""
     monkeypatch.setitem(os.environ, "JAX_SKIP_CUDA_CONSTRAINTS_CHECK", "1")
     work = update_work.measure(DOORKEY)
     assert work["kernels"] <= 600

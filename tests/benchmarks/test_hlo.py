@@ -1,4 +1,7 @@
-"""Tests of counted kernels and bytes, with HLO programs small enough to count by hand."""
+"""Tests of `hlo`, which counts a program's kernels and the bytes that each reads and writes.
+
+The HLO programs of the tests are small enough to count by hand.
+"""
 
 import pytest
 

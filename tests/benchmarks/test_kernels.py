@@ -1,4 +1,7 @@
-"""Tests of the sums over a GPU profile; making a profile needs a GPU (JAX_PLATFORMS=cuda)."""
+"""Tests of `kernels`, which sums the time and launches of each kernel over a GPU profile.
+
+The last test makes a profile, so it needs a GPU (JAX_PLATFORMS=cuda).
+"""
 
 import json
 import types

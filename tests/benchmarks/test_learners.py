@@ -1,4 +1,7 @@
-"""Tests of the benchmark of PPO learners: processes that train in turns, and their figures."""
+"""Tests of the benchmark that compares PPO learners with other libraries.
+
+They test that the learners' processes train in turns, and the figures in the tables.
+"""
 
 import json
 import sys

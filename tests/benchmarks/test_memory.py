@@ -1,4 +1,4 @@
-"""Tests of the device memory of a batch, as the compiler reports it."""
+"""Tests of the benchmark of a batch's device memory, which the compiler reports."""
 
 import json
 import os

@@ -1,4 +1,7 @@
-"""Tests of the benchmark of off-policy learners: processes in turns, and equal settings."""
+"""Tests of the benchmark that compares off-policy learners with other libraries.
+
+The learners train with equal settings, in separate processes that take turns.
+"""
 
 import argparse
 import dataclasses
@@ -34,7 +37,7 @@ for seed in sys.stdin if not missing else ():
 
 
 def sent(setting, **more):
-    """Return a setting as the dictionary that the processes receive as JSON."""
+    """Return a setting as the dictionary that the learners' processes receive as JSON."""
     return {**dataclasses.asdict(setting), "mark": setting.mark, **more}
 
 

@@ -1,4 +1,4 @@
-"""Tests that tables in pages agree with their JSON, or have a comment that says why they do not."""
+"""Tests that tables of figures in pages are made from JSON, or say why they are typed by hand."""
 
 import json
 import shutil

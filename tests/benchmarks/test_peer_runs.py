@@ -1,4 +1,7 @@
-"""Tests of the command `peer_runs`: options, written files, and their tables."""
+"""Tests of the command `peer_runs`, which repeats the benchmarks against other packages.
+
+They test the options it gives to `jaxenvs bench`, the files it writes, and tables of these files.
+"""
 
 import json
 import subprocess

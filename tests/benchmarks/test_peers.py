@@ -1,4 +1,4 @@
-"""Tests of peers: the packages an id is compared with, and how batches of their envs step."""
+"""Tests of peers, the packages with which benchmarks compare an id: names, levels and batches."""
 
 import sys
 import types

@@ -1,4 +1,4 @@
-"""Tests of tables on a terminal of 80 columns and in a pipe, where no cell is truncated."""
+"""Tests that no cell of a benchmark's table is truncated, on 80 columns or in a pipe."""
 
 import os
 import subprocess

@@ -1,4 +1,7 @@
-"""Tests of the puzzles of jumanji and pgx as contestants: ids, shapes and auto-reset."""
+"""Tests of the puzzles of jumanji and pgx with which `jaxenvs bench` compares ours.
+
+They test which ids have a counterpart, shapes, and auto-reset.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Tests that each learner with a recorded run has a row in the table of learners."""
+"""Tests of docs/learners: the table has a row for each learner with a recorded run."""
 
 import json
 import re
@@ -86,7 +86,10 @@ def test_learners_that_are_not_one_program_are_excepted():
 
 
 def test_figures_of_second_tries_are_those_of_the_table():
-    """docs/learners says once, below the table of second attempts, how many ids have learned."""
+    """docs/learners says once how many ids a second training run has learned.
+
+    The number is below the table of these runs, and equals its number of rows.
+    """
     tries = json.loads((ROOT / registry.RUNS / "retries.json").read_text("utf-8"))
     claims = re.findall(rf"(\d+) of {len(tries)} (?:ids|tries)", LEARNERS)
     table = block("runs-retries")

@@ -1,4 +1,8 @@
-"""Tests of the benchmark of resets: iterations of reset source `exact`, staggered episodes."""
+"""Tests of the benchmark of auto-resets, which times each reset source.
+
+They test how many iterations `exact` needs to generate the levels of a step, and batches whose
+episodes end at different times.
+"""
 
 import json
 
@@ -15,7 +19,8 @@ LEVEL = "Grid-Empty-5x5-v0"
 
 def test_trips_are_those_of_the_fullest_lane():
     done = np.zeros((3, 10), bool)
-    # All three environments belong to lane 0, which resets one of them per iteration.
+    # Environment i belongs to lane i % chunk, and a lane resets one environment per iteration. All
+    # three environments of the next line belong to lane 0.
     done[1, [0, 4, 8]] = True
     done[2, [1, 2, 3]] = True  # three different lanes, so one iteration is enough
     assert resets.trips(done, chunk=4).tolist() == [0, 3, 1]

@@ -1,4 +1,7 @@
-"""Tests of the benchmark of Ray actors: environments, curves, picture, numbers of processes."""
+"""Tests of the benchmark of training with Ray actors.
+
+They test its slow environments, learning curves, picture, and list of running processes.
+"""
 
 import json
 import os
@@ -25,7 +28,7 @@ def test_the_slow_cartpole_sleeps_in_every_step():
 
 
 class Packaged:
-    """Stand-in for `crafter.Env` with the members that the adapter uses."""
+    """Stand-in for `crafter.Env` with the members that `slow_worlds.Crafter` uses."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed

@@ -1,4 +1,4 @@
-"""Tests of the benchmark of search: its figures, and rejected input."""
+"""Tests of the benchmark of A* search in puzzles: its figures, and rejected input."""
 
 import json
 

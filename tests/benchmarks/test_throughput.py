@@ -1,4 +1,4 @@
-"""Tests of `jaxenvs bench`: arithmetic, command line and output files."""
+"""Tests of `jaxenvs bench`: steps per second and ratios, command line, and output files."""
 
 import json
 import statistics

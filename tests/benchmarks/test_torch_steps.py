@@ -1,4 +1,7 @@
-"""Tests of the benchmark of `to_torch_vec`: its figures, and a missing package."""
+"""Tests of the benchmark of `to_torch_vec`, which adapts a batch to PyTorch.
+
+A small run must write its figures, and an error must name PyTorch if it is missing.
+"""
 
 import importlib.util
 import json

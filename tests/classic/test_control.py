@@ -1,4 +1,7 @@
-"""Tests of Pendulum, both MountainCars and Acrobot against Gymnasium, and of their differences."""
+"""Tests of Pendulum, both MountainCars and Acrobot against Gymnasium.
+
+Some tests show deliberate differences from Gymnasium.
+"""
 
 import dataclasses
 
@@ -19,8 +22,8 @@ IDS = {
     "Classic-Pendulum-v0": "Pendulum-v1",
 }
 ROWS, STEPS = 64, 60
-# Ranges of the random states in the comparison, as two lists with one number per variable: half the
-# width of the variable's range, and the middle of the range.
+# Ranges of the random states from which steps are compared with Gymnasium, as two lists with one
+# number per variable: half the width of the variable's range, and the middle of the range.
 WIDE = {
     "Classic-Acrobot-v0": ([np.pi, np.pi, 4 * np.pi, 9 * np.pi], [0.0] * 4),
     "Classic-MountainCar-v0": ([0.9, 0.07], [-0.3, 0.0]),

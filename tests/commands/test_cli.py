@@ -178,7 +178,7 @@ def output(monkeypatch):
 
 
 def closed_pipe(unbuffered: bool):
-    """Return a pipe whose reader has exited."""
+    """Return the writing end of a pipe whose reading end is closed."""
     reading, writing = os.pipe()
     os.close(reading)
     return io.TextIOWrapper(os.fdopen(writing, "wb", buffering=0), write_through=unbuffered)

@@ -166,7 +166,10 @@ def test_references_of_random_play_are_of_registered_ids():
 
 
 def test_missing_records_are_marked(monkeypatch):
-    """The page says "not recorded" for PPO if all its runs changed the task or had a bonus."""
+    """The page says "not recorded" for PPO if each run of it changed the task or used a bonus.
+
+    A bonus is an intrinsic reward for exploration, such as RND.
+    """
     (ppo,) = (r for r in rows("Grid-Empty-8x8-v0", "Reference returns") if r[0] == "PPO")
     row = reference()["trained"]["Grid-Empty-8x8-v0"][0]
     assert ppo[1].startswith(f"{np.mean(row['returns']):.4g} (") and row["command"] in ppo[3]

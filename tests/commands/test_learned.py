@@ -1,4 +1,4 @@
-"""Tests of when a recorded run counts as learned: if it clearly beats random play."""
+"""Tests of the rule that a recorded run has learned if it clearly beats random play."""
 
 import itertools
 
@@ -44,7 +44,7 @@ def run(mean: float, succeeded: int | None, episodes: int = 256, apart: tuple[st
         (run(22.1, 1), SCORED, True),
         (run(-0.1, 0), FALLEN, True),  # without success, but the return is far higher
         (run(-1.0, 0), FALLEN, False),
-        (run(0.003, 1, apart=("RND",)), NEVER, False),  # a bonus does not change the task
+        (run(0.003, 1, apart=("RND",)), NEVER, False),  # an RND bonus does not change the task
         # The run changed the task. It counts as learned, because random play on this task was not
         # recorded.
         (run(0.003, 1, apart=("size=5",)), NEVER, True),

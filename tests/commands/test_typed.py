@@ -1,4 +1,4 @@
-"""Tests of arguments that new users type first, such as `--lr` or 1e5, and of the replies."""
+"""Tests of how commands answer arguments that new users type first, such as `--lr` or 1e5."""
 
 import argparse
 import re
@@ -102,7 +102,7 @@ def test_list_without_words_keeps_its_order(capsys):
 
 
 def test_pages_have_no_duplicate_rows():
-    """A page never shows a run twice, even if the run is in two result files."""
+    """The page that `jaxenvs info` prints shows no run twice, even one in two result files."""
     for id in ("Grid-MemoryS7-v0", "Grid-MemoryS13-v0", "Classic-CartPole-v0"):
         for section in page(id).sections:
             assert len(set(section.rows)) == len(section.rows), (id, section.title)

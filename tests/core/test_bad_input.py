@@ -1,4 +1,7 @@
-"""Tests of bad arguments: they raise while tracing or are clipped, and messages give the fix."""
+"""Tests of bad arguments: a call raises while tracing, and its message gives the fix.
+
+An action out of range does not raise: it is clipped and reported in `info`.
+"""
 
 import dataclasses
 import re
@@ -111,7 +114,7 @@ def test_an_action_too_large_for_its_dtype_is_out_of_range_too(env, state):
 
 @pytest.mark.parametrize("action", [1, -2, 7, True])
 def test_an_integer_for_a_continuous_action_is_the_same_number(action):
-    """An integer within bounds of floats is legal, and bounds are not rounded to integers."""
+    """An integer within the bounds of a float `Box` is legal; its bounds are not rounded."""
     pendulum = jaxenvs.make("Classic-Pendulum-v0")
     state = pendulum.reset(KEY).state
     whole, real = (pendulum.step(KEY, state, jnp.array([a])) for a in (action, float(action)))

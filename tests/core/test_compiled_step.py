@@ -1,4 +1,7 @@
-"""Tests of the compiled step: reset source `exact` writes only done environments, in place."""
+"""Tests that a compiled step of a batch with reset source `exact` writes grids in place.
+
+`exact` generates levels for the done environments only, in a loop.
+"""
 
 import os
 import re

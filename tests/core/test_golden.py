@@ -1,4 +1,7 @@
-"""Tests of golden traces: the behaviour of an id never changes, so a change needs a new version."""
+"""Tests of golden traces, which are hashes of trajectories that were recorded for each id.
+
+The behaviour of an id never changes, so a change needs an id with a new version.
+"""
 
 import defaults
 import golden

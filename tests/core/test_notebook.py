@@ -23,7 +23,7 @@ def pictures(page: str) -> list[Image.Image]:
 
 
 def test_it_shows_a_level_the_spaces_and_the_params(monkeypatch):
-    # A long limit in seconds, because the machine may be busy.
+    # Let the summary wait long for the picture, because the machine may be busy.
     monkeypatch.setattr(notebook, "PATIENCE", 60)
     env = jaxenvs.make(GRID)
     page = env._repr_html_()
@@ -50,7 +50,7 @@ def test_an_authors_mistakes_leave_the_rest_and_markup_stays_text():
 
 
 class Slow(Env):
-    """Environment whose drawing blocks until the test lets it continue."""
+    """Environment for a test that replaces its drawing by a function that blocks."""
 
     @property
     def default_params(self):

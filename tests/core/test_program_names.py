@@ -1,4 +1,4 @@
-"""Tests that commands in messages can be typed as shown, in this folder and with this Python."""
+"""Tests that commands in messages work as shown, in the current folder and the running Python."""
 
 import importlib.metadata
 import json

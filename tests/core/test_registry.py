@@ -242,7 +242,10 @@ print(jaxenvs.spec("Plugin-Room-v0").summary)
 
 
 def test_installed_packages_bring_environments_by_entry_point(tmp_path):
-    """Put a hand-made package with an entry point on the path; use it in a separate process."""
+    """`make` and `list` find an environment that the entry point of another package registers.
+
+    The test writes this package into a folder on the path of a separate process.
+    """
     (tmp_path / "plugin_of_a_test.py").write_text(PLUGIN)
     metadata = tmp_path / "plugin_of_a_test-1.0.dist-info"
     metadata.mkdir()
@@ -308,7 +311,10 @@ assert not heavy, heavy
 
 
 def test_an_id_imports_its_family_alone():
-    """Use a separate process, in which nothing is imported yet."""
+    """`make` imports only the modules of the id's family, and starts no JAX backend.
+
+    The test runs in a separate process, in which nothing is imported yet.
+    """
     library = os.path.dirname(os.path.dirname(jaxenvs.__file__))
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", LATE],

@@ -1,4 +1,7 @@
-"""Tests of the settings of JAX that change trajectories (docs/reproducibility.md)."""
+"""Tests of which settings of JAX change trajectories, and of commands that compare trajectories.
+
+See docs/reproducibility.md.
+"""
 
 import sys
 from pathlib import Path
@@ -21,7 +24,11 @@ def holds(id, compiled):
 
 @pytest.mark.parametrize("id", [ID, "Grid-GoToObject-6x6-N2-v0"])
 def test_keys_of_rbg_give_the_golden_trajectories(id, compiled):
-    """An rbg key is the threefry key twice, and draws use the first and the last word of a key."""
+    """Keys of both implementations `rbg` and `threefry2x32` give the same trajectories.
+
+    Draws use only the first and the last word of a key. An rbg key repeats the two words of the
+    threefry key, so these words are equal.
+    """
     with jax.default_prng_impl("rbg"):
         assert holds(id, compiled)
 

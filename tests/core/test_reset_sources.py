@@ -1,4 +1,7 @@
-"""Tests that the CPU and GPU variants of a reset source begin bit-identical episodes."""
+"""Tests that the CPU and GPU variants of a reset source begin bit-identical episodes.
+
+A reset source generates the levels in which the done environments of a batch begin again.
+"""
 
 import functools
 
@@ -52,8 +55,8 @@ def test_levels_that_are_never_rejected(batched):
     )
 
 
-# With 64 lanes for 20 rows, one iteration draws several candidate levels for a row. With 7 lanes,
-# one iteration serves only a part of the rows.
+# `lanes` is the number of candidate levels that one iteration draws in parallel. With 64 lanes for
+# 20 rows, each row gets several candidates. With 7 lanes, an iteration serves only some rows.
 @pytest.mark.full
 @pytest.mark.parametrize(("lanes", "batched"), [(64, False), (7, True)])
 def test_of_several_candidates_the_first_accepted_one_counts(lanes, batched):

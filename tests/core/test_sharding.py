@@ -119,8 +119,8 @@ LATE = [pytest.param(ids, id=ids[0], marks=pytest.mark.slow) for ids in CLASSES.
 def test_shard_map_over_eight_devices_changes_nothing(ids):
     """A batch divided among eight devices plays the same as on one device.
 
-    All ids of a class run in one process, with eight devices and without the tests' XLA flags. With
-    these flags, rewards may differ in the last bit between programs for 16 and for 2 environments.
+    All ids of an environment class run in one process, without the tests' XLA flags. With these
+    flags, rewards may differ in the last bit between programs for 16 and for 2 environments.
     """
     assert on_eight(SCRIPT, *ids) == "equal"
 

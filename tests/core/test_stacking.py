@@ -1,4 +1,4 @@
-"""Tests of `stacked`, the variant of `jnp.stack` for GPUs: same array, under any `vmap`."""
+"""Tests that `stacked`, a `jnp.stack` for GPUs, gives the array of `jnp.stack` under any `vmap`."""
 
 import jax
 import jax.numpy as jnp

@@ -63,9 +63,9 @@ def begun(venv, steps, reset, step, limit, key=KEY):
     return levels, np.stack(counters)
 
 
-# Number of rows, ring size, chunk size and time limit (the largest entry if it is an array).
-# Depending on the case, a step needs fewer levels than ring and chunk have, about the same number,
-# or far more.
+# Number of rows, `stock_size`, `chunk` (number of levels that are generated at a time) and time
+# limit (of an array, the test takes the largest entry). Depending on the case, a step needs fewer
+# levels than the stock has, about the same number, or far more.
 CASES = [
     (40, 16, 4, np.arange(1, 41) % 7 + 1),
     pytest.param(40, 16, 16, 1, marks=pytest.mark.full),
@@ -191,8 +191,8 @@ def test_a_stock_of_another_size_is_refused_or_made_anew(as_a_user):
     *_, restart = batch(ROOMS, 9, stock_size=8, chunk=3)
     with pytest.raises(ValueError, match=r"8 levels and makes 3 .* 11 together; .* has 9\. Give"):
         restart(KEY, reset(KEY).state, jnp.ones(9, jnp.bool_))
-    # Ring size plus chunk size is 5 + 4 = 6 + 3, so the stocks of both batches have equal shapes.
-    # So no error is raised, but still no level may begin two episodes.
+    # `stock_size` plus `chunk` is 5 + 4 = 6 + 3, so the stocks of both batches have equal shapes.
+    # Then no error is raised, but still no level may begin two episodes.
     *_, restart = batch(ROOMS, 9, stock_size=5, chunk=4)
     state, levels = reset(KEY).state, []
     for time in range(3):

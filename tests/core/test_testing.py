@@ -200,7 +200,7 @@ class NoNumber(Walk):
 
 
 class First(BothEnds, TooMuch, Beyond, Silent):
-    """Environment with several faults that do not hide each other; one program tests them all."""
+    """Environment with several faults that do not hide each other; one fuzzing run finds all."""
 
 
 class Second(NoLimit, BeyondAtFirst, WrongMask, NoNumber):
@@ -414,12 +414,12 @@ class OwnReset(Walk):
     """Fault: reset does not use a sampled level."""
 
     def reset(self, key, params=None):
-        """Begin in another level."""
+        """Begin in cell 3, which is not the sampled level."""
         return self.reset_to(key, jnp.int32(3), params)
 
 
 class Recompiled(Walk):
-    """Fault: the first state is weakly typed."""
+    """Fault: the first state is weakly typed, so the second step compiles again."""
 
     def reset_to(self, key, level, params=None):
         """Begin in cell 1, whose index is weakly typed."""

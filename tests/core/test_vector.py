@@ -1,4 +1,7 @@
-"""Tests of batches: auto-reset against a plain Python loop, and the reset sources."""
+"""Tests of batches: auto-reset against a plain Python loop, and the reset sources.
+
+A reset source (`exact`, `fresh` or `pool`) generates the levels of the next episodes.
+"""
 
 import functools
 import itertools
@@ -15,7 +18,7 @@ import jaxenvs
 from jaxenvs.core import random
 from jaxenvs.core.env import Env, Params, State
 
-ENDING = "Grid-LavaGapS5-v0"  # random play ends soon, at the latest by LIMIT
+ENDING = "Grid-LavaGapS5-v0"  # random play ends soon, at the latest at the time limit LIMIT
 LEVELS = "Grid-DoorKey-5x5-v0"
 ROWS, STEPS, LIMIT = 5, 14, 4
 KEY = jax.random.key(3)
@@ -52,7 +55,7 @@ def batch(id, rows, **fields):
 
 
 class Loop:
-    """Reference for auto-reset: a Python loop over the environments that resets finished ones."""
+    """Reference for auto-reset: step the environments in a Python loop, and reset finished ones."""
 
     def __init__(self, compiled, mode, reset, key, params):
         self.step_one, self.mode, self.params = compiled(ENDING).step, mode, params
@@ -165,15 +168,18 @@ def test_exact_makes_the_levels_of_fresh_for_any_number_of_done_rows(rows, chunk
         after = restart_exact(key, before.state, chosen, params)
         same(after, restart_fresh(key, before.state, chosen, params))
         changed = differs(after.state.env, before.state.env)
-        assert not (changed & ~chosen).any(), name  # only done rows have changed
-        # About 30 % may be unchanged: levels of 5x5 cells sometimes repeat.
+        assert not (changed & ~chosen).any(), name  # only the chosen rows have changed
+        # About 30 % of the chosen rows may be unchanged: levels of 5x5 cells sometimes repeat.
         assert changed.sum() >= chosen.sum() * 0.7 - 1, name
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("batched", [*with_full(False), True], ids=["one_params", "batched_params"])
 def test_exact_plays_as_fresh_step_by_step(batched):
-    """With batched params, environment i has the time limit i + 1, so few episodes end together."""
+    """Reset sources `exact` and `fresh` give the same steps.
+
+    With batched params, environment i has the time limit i + 1, so few episodes end together.
+    """
     (exact, reset, step, _), (_, _, step_fresh, _) = (
         batch(LEVELS, 9, reset_source=source, **chunk)
         for source, chunk in (("exact", {"chunk": 2}), ("fresh", {}))
@@ -195,7 +201,7 @@ def test_exact_plays_as_fresh_step_by_step(batched):
 
 @pytest.mark.full
 def test_exact_levels_are_independent_of_each_other():
-    """All episodes end in each of two steps; all levels that these two steps begin must differ."""
+    """All episodes end in each of two steps; all levels of the next episodes must differ."""
     rows = 64
     venv, reset, step, _ = batch("Grid-FourRooms-v0", rows, reset_source="exact", chunk=8)
     params = venv.default_params.replace(max_steps_in_episode=np.int32(1))

@@ -319,7 +319,7 @@ def test_the_space_of_stacked_discrete_observations():
 
 
 def test_levels_are_rejected_inside_a_wrapper_too():
-    """A wrapper rejects the same levels as its environment, which rejects three quarters of all."""
+    """A wrapper rejects the same levels as its environment, which rejects three of four."""
     env = jaxenvs.make("BabyAI-GoToObjDoor-v0")
     outside = wrappers.EpisodeStatistics(env=wrappers.Flatten(env=env))
     keys = jax.random.split(KEY, 16)
@@ -341,7 +341,7 @@ class Hurried(type(BASE)):
 
 
 def test_a_limit_of_the_episodes_own_is_passed_on():
-    """A wrapper forwards the environment's own method `time_limit`, and its names of actions."""
+    """A wrapper forwards the environment's own method `time_limit` and its `action_names`."""
     env = Hurried(size=5)
     for kind in ("Flatten", "EpisodeStatistics", "FrameStack", "StickyAction"):
         wrapped = wrappers.Flatten(env=dataclasses.replace(KINDS[kind], env=env))

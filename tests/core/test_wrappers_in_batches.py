@@ -1,4 +1,7 @@
-"""Tests of wrappers in batches with each reset source, nested in each other, and in learners."""
+"""Tests of wrappers in batches, nested in each other, and behind adapters to other interfaces.
+
+Batches are tested with each reset source, which says how auto-resets get their states.
+"""
 
 import dataclasses
 import functools
@@ -47,7 +50,10 @@ def same(a, b):
 
 
 def rollout(env, steps=STEPS, action=1):
-    """Return the reset and the steps of one environment, stacked over time, without auto-reset."""
+    """Reset one environment, repeat one action, and return the reset and the stacked steps.
+
+    Only a wrapper `AutoReset` resets the environment when an episode ends.
+    """
 
     def one(state, key):
         stepped = env.step(key, state, action)
@@ -167,7 +173,7 @@ def test_an_evaluation_leaves_the_statistics_as_they_are():
     ],
 )
 def test_an_autoreset_may_be_inside_or_outside(kind):
-    """The auto-reset gives the same results inside and outside the other wrapper."""
+    """`AutoReset` gives the same results inside and outside the wrapper `kind`."""
     wrapper = KINDS[kind]
     outside, steps = rollout(wrappers.AutoReset(wrapper(SHORT)))
     inside, wanted = rollout(wrapper(wrappers.AutoReset(SHORT)))
@@ -225,7 +231,7 @@ def test_success_does_not_depend_on_a_changed_reward():
     LavaGap defines success as a reward above 0.
     """
     level = LAVA.sample_level(KEY)
-    # A goal two cells in front of the agent.
+    # Put the goal two cells in front of the agent.
     level = level.replace(grid=level.grid.at[1, 3].set(0x18).at[1, 2].set(1))
     lowered = wrappers.TransformReward(LAVA, lambda reward: reward - 5)
     for env in (
@@ -328,7 +334,7 @@ def test_wrappers_keep_the_contract(kind):
     """Wrappers, alone and nested, pass all checks of `testing.check_env`.
 
     Normalising wrappers are left out, because their results differ in the last bits between two
-    programs.
+    compiled programs.
     """
     puzzle = wrappers.StickyAction(jaxenvs.make("Puzzle-SlidingTile-3x3-v0", scramble=2))
     stacked = wrappers.FrameStack(wrappers.ActionRepeat(puzzle, 2), 2)

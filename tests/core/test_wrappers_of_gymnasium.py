@@ -37,7 +37,7 @@ class Repeated(gymnasium.Wrapper):
 
 
 def actions_of(env, seed, steps=STEPS):
-    """Return mostly one action, so that poles fall within ten steps."""
+    """Return random actions. In a discrete space most are 1, so that CartPole's pole falls soon."""
     rng = np.random.default_rng(seed)
     if isinstance(env.action_space, jaxenvs.spaces.Discrete):
         return [int(a) for a in rng.random(steps) < 0.8]
@@ -93,7 +93,7 @@ def test_a_return_includes_the_last_reward_and_starts_anew():
     theirs = played(gymnasium.wrappers.NormalizeReward(to_gymnasium(CARTPOLE), 0.9), actions)
     moments, total, wanted = RunningMeanStd(shape=()), 0.0, []
     for _, reward, terminated, *_ in played(CARTPOLE, actions):
-        if reward:  # 0 marks a reset, where a new return starts at 0
+        if reward:  # a reward of 0 marks a reset, which `NormalizeReward` does not count
             total = total * 0.9 + reward
             moments.update(np.array([total]))
             wanted.append(reward / np.sqrt(moments.var + 1e-8))
@@ -176,7 +176,8 @@ def test_an_action_is_repeated_until_the_episode_ends():
     if known is not None:
         same_play(played(known(to_gymnasium(CARTPOLE), 3), actions), theirs)
     assert {step[1] for step in theirs} >= {3.0} and any(0 < s[1] < 3 and s[2] for s in theirs)
-    # Index of the step in which the first episode ends. After it the resets use different keys.
+    # Index of the step in which the first episode ends. After it, the two runs reset with different
+    # keys.
     end = next(i for i, step in enumerate(theirs) if step[2])
     same_play(ours[: end + 1], theirs[: end + 1])
 

@@ -1,4 +1,4 @@
-"""Random states of the full game: each field of craftax's state is drawn from its whole range.
+"""Random states of full Craftax: each field of craftax's state is drawn from its whole range.
 
 No state has two live mobs on a cell, plants below floor 0 or torches on water, because such states
 cannot occur.
@@ -31,7 +31,11 @@ MAKES = {recipe.action for recipe in FULL.recipes}
 
 
 class Anything:
-    """A batch of random states, which are NumPy arrays while they are drawn."""
+    """A batch of random states, which are NumPy arrays while they are drawn.
+
+    `actions` has the action that a test takes in each state. Many states are drawn so that this
+    action has an effect.
+    """
 
     def __init__(self, rows, actions, seed):
         self.rng, self.rows, self.actions = np.random.default_rng(seed), rows, actions
@@ -182,7 +186,10 @@ class Anything:
             self.map[tuple(cell)] = self.rng.choice(kinds)
 
     def ladders(self):
-        """Place the ladders of the player's floor, often one or both on the player's cell."""
+        """Place the ladders of the player's floor, sometimes on the player's cell.
+
+        A ladder that the player's action uses is mostly placed on this cell.
+        """
         at = self.fields["player_position"][self.row]
         for way, item, has in (
             ("down", Item.LADDER_DOWN, self.floor < FLOORS - 1),
@@ -212,7 +219,7 @@ class Anything:
         self.flying(floor, ladder)
 
     def crowd(self, floor, at, alone):
-        """Place mobs near the cell `at` and far from it, with at most one live mob per cell.
+        """Place mobs at random distances from the cell `at`, with at most one live mob per cell.
 
         If `alone` is True, the cell `at` itself has no live mob.
         """

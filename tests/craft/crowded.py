@@ -1,7 +1,7 @@
-"""Random worlds for tests of observations, unpacked from words of random bits.
+"""Random worlds of the Craft games for tests of observations, unpacked from words of random bits.
 
 Several mobs and projectiles share a cell, some are just beyond the view or the map, many are dead,
-and the player is often at a border. Many of these worlds cannot occur in a game.
+and the player is often at the map's border. Many of these worlds cannot occur in a game.
 """
 
 import jax
@@ -30,7 +30,10 @@ def worlds(env, count, seed):
 
 
 def _placed(rng, rules, world, count, size):
-    """Move each world's player to a random cell; move mobs, projectiles and ladders nearby."""
+    """Move each world's player to a random cell; move mobs, projectiles and ladders near it.
+
+    In the full game, also draw the player's health and floor.
+    """
     border = rng.choice([-1, 0, 1, 2, size - 2, size - 1], (2, count))
     anywhere = rng.integers(0, size, (2, count))
     row, column = np.where(rng.random((2, count)) < 0.4, border, anywhere).astype(np.int32)

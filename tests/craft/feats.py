@@ -1,7 +1,7 @@
-"""Start states of the full game, one per achievement, from which one action earns the achievement.
+"""Start states of the full Craftax game: from each, one action earns one of the 67 achievements.
 
-There are 67 achievements. `_DONE` has the action for each achievement, and the edit that makes its
-start state. An edit is a function that changes a `starts_full.Start`.
+`_DONE` has the action for each achievement, and the edit that makes its start state. An edit is a
+function that changes a `starts_full.Start`.
 """
 
 import functools
@@ -16,7 +16,7 @@ _A, _B, _C = Achievement, Block, Action
 
 
 def facing(block, **items):
-    """Return an edit that puts a block to the player's right, and sets the item counts `items`."""
+    """Return an edit that turns the player right, to a block, and sets the item counts `items`."""
 
     def edit(start):
         start.change["player_direction"] = _C.RIGHT
@@ -75,7 +75,7 @@ def both(*edits):
 
 
 def down(start):
-    """Place the player on the floor's ladder down, and open it by 8 kills."""
+    """Place the player on the floor's ladder down; set 8 kills on the floor, which open it."""
     start.position = np.array(start.theirs.down_ladders[start.floor])
     start.theirs.monsters_killed[start.floor] = 8
 
