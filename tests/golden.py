@@ -2,7 +2,7 @@
 
 Every id has a trace; `defaults.py` lists the ids whose traces are checked by default.
 
-    python tests/golden.py --write [ID ...]    records new ids; a changed id needs a new version
+    python tests/golden.py --write [ID ...]    records traces; a changed id needs a new version
     python tests/golden.py --check [ID ...]    tests the installed jax; needs only chex and pytest
 
 Observations, converted to integers, and episode ends are hashed. Rewards are summed with weights,

@@ -1,4 +1,4 @@
-"""Play Craft-Classic in craftax and in this library: same starts, actions and random numbers.
+"""Play Classic in craftax and in this library: same starts, actions and random numbers.
 
 After the start, our state is never corrected from craftax's state.
 """
@@ -139,7 +139,7 @@ class Sides(NamedTuple):
 
 @functools.cache
 def sides(batched=True, size=64, slots=peer.SLOTS):
-    """Return the jitted functions of both games, for a batch of worlds or for a single world."""
+    """Return the functions of both games, to be compiled for a batch or for a single world."""
     env = jaxenvs.make("Craft-Classic-Symbolic-v0", size=size, slots=slots)
     package = peer.package(size, slots)
 
@@ -259,7 +259,7 @@ def trial(rows, steps, seed):
 
 
 def trial_of(size, slots, rows, steps, seed):
-    """Play `rows` trajectories in new worlds of this size and slots; draw params from RANGES."""
+    """Play `rows` trajectories in new worlds of this size and slots, with params from RANGES."""
     run, package = sides(size=size, slots=slots), peer.package(size, slots)
     keys = jax.vmap(jax.random.PRNGKey)(jnp.arange(rows, dtype=jnp.int32) + 1_000 * seed)
     theirs = jax.jit(jax.vmap(lambda key: peer.begin(key, package)))(keys)

@@ -102,7 +102,7 @@ class Game:
     def potion(self, effect):
         """Return the action that drinks a potion with the effect EFFECTS[`effect`].
 
-        Return None if the player has no potion with this effect.
+        None: the player has no such potion.
         """
         for number, colour in enumerate(COLOURS):
             if int(self.world.effects[colour]) == effect and self.has(f"{colour}_potion"):

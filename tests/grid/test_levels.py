@@ -1,4 +1,4 @@
-"""Tests that levels have MiniGrid 3.2.0's distribution, are well-formed, and can be solved.
+"""Tests that levels have MiniGrid 3.2.0's distribution, and are valid and (mostly) solvable.
 
 Chi-square tests compare n levels of MiniGrid with n or more levels of this library, for all
 features of `features.py`. Among thousands of features, some feature may have p < 1e-4 by chance. A
