@@ -2,8 +2,8 @@
 
 Every id has a trace; `defaults.py` lists the ids whose traces are checked by default.
 
-    python tests/golden.py --write [ID ...]    after a change of behaviour, with new versions
-    python tests/golden.py --check [ID ...]    with this jax; needs only chex and pytest
+    python tests/golden.py --write [ID ...]    records traces; a changed id needs a new version
+    python tests/golden.py --check [ID ...]    tests the installed jax; needs only chex and pytest
 
 Observations, converted to integers, and episode ends are hashed. Rewards are summed with weights,
 and the sums may differ by 5e-5 plus a millionth of the sum, because other releases or flags of XLA
@@ -28,8 +28,8 @@ from jaxenvs.core.spaces import Discrete
 
 FILE = Path(__file__).with_name("golden.json")
 SEEDS, STEPS = 3, 256
-# Number of compared steps in environments with chaotic motion. There a difference in the last bit
-# of a float soon changes the whole trajectory.
+# Number of compared steps in environments with chaotic motion, where a difference in the last bit
+# of a float soon changes the whole trajectory. In all other environments, all STEPS are compared.
 SAME = {Acrobot: 32, Pendulum: 64}
 # weight of each step's reward in the sum that is compared
 WEIGHTS = np.random.default_rng(0).uniform(0.5, 1.0, STEPS)

@@ -1,7 +1,8 @@
 """Import jaxenvs; fail with a message if the import has side effects.
 
-The test of packaging runs this file in a separate process: `python import_check.py`. The import
-must not start a JAX backend, print, write a file, use the network, or import an optional package.
+`test_packaging.py` runs this file in a separate process and also fails if it prints. The import
+must not start a JAX backend, write a file, use the network, or import an optional package. Parts
+such as `jaxenvs.search` and the families of environments must be imported only when they are used.
 """
 
 import os

@@ -17,8 +17,8 @@ from imports import ROOT, Import, all_imports, all_named, sources
 from test_packaging import BUILT_ON, WORLDS
 
 PAGE = ROOT / "CONTRIBUTING.md"
-# Families that use another family, or that another family uses. All remaining families share one
-# node, so that a new family that imports only `jaxenvs.core` does not change the diagram.
+# Families of environments that import another family, or that another family imports. All remaining
+# families share one node, so a new family that imports only `jaxenvs.core` adds none.
 LINKED = {*BUILT_ON, *(used for families in BUILT_ON.values() for used in families)} & WORLDS
 BEGIN, END = "<!-- imports: python tests/import_diagram.py --write -->", "<!-- end of imports -->"
 
@@ -72,7 +72,7 @@ def reached(found: dict[str, set[str]]) -> dict[str, set[str]]:
 
 
 def reduced(found: dict[str, set[str]]) -> dict[str, set[str]]:
-    """Return the graph without the arrows from A to B for which B is reached through other arrows.
+    """Drop each arrow from A to B if other arrows also lead from A to B; return the graph.
 
     Raises `CycleError` if the graph has a cycle.
     """

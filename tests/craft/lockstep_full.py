@@ -1,6 +1,6 @@
 """Play the full game in craftax and in this library: same starts, actions and random numbers.
 
-`lockstep` does the same for Classic.
+`lockstep` does the same for Craft-Classic.
 """
 
 import functools
@@ -89,7 +89,7 @@ def events(before, after):
 
 @functools.cache
 def sides():
-    """Return the functions of both games, to be compiled for a batch."""
+    """Return the jitted functions of both games; each is vectorised over a batch of worlds."""
     env = peer.ENV
 
     def begin(theirs, params):

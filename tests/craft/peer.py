@@ -1,4 +1,4 @@
-"""Interface to craftax's Classic: conversion of states (both ways) and of random numbers.
+"""Interface to Craftax-Classic: conversion of states (both ways) and of random numbers.
 
 The random numbers of craftax are converted to our draws. A name `theirs` stands for a state of
 craftax, a name `ours` for a state of this library.
@@ -57,10 +57,10 @@ def begin(key, package):
 
 @loosely
 def reset(key, params=PARAMS):
-    """Return craftax's first state for a raw key (uint32 words), and our draws of the same world.
+    """Return craftax's first state for a raw key (uint32 words), draws, and a flag.
 
-    Also return a flag: True if our code would put the guaranteed diamond on another cell, given the
-    number that craftax drew for the cell.
+    From these draws, our code builds the same world. The flag is True if our code would put the
+    guaranteed diamond on another cell, given the number that craftax drew for the cell.
     """
     choices = Choices()
     with choices.noted():
@@ -141,10 +141,10 @@ class Choices:
 
 @loosely
 def step(key, state, action, params=PARAMS, package=PACKAGE):
-    """Step craftax; return `(obs, state, reward, done)`, and our draws with the same outcome.
+    """Step craftax; return `(obs, state, reward, done)`, draws, and a flag.
 
-    Also return a flag: True if our code would put a new mob on another cell, given the number that
-    craftax drew for the cell.
+    With these draws, a step of our game has the same outcome. The flag is True if our code would
+    put a new mob on another cell, given the number that craftax drew for the cell.
     """
     choices = Choices()
     with choices.noted():

@@ -1,4 +1,4 @@
-"""Interface to craftax's full game; the interface to its Classic is `peer`."""
+"""Interface to craftax's full game. (`peer` is the interface to Craftax-Classic.)"""
 
 import jax
 import jax.numpy as jnp
@@ -49,10 +49,10 @@ def params_of(params):
 
 @loosely
 def step(key, state, action, params=PARAMS):
-    """Step craftax; return `(obs, state, reward, done)`, and our draws with the same outcome.
+    """Step craftax; return `(obs, state, reward, done)`, draws, and a flag.
 
-    Also return a flag: True if our code would put a new mob on another cell, given the number that
-    craftax drew for the cell.
+    With these draws, a step of our game has the same outcome. The flag is True if our code would
+    put a new mob on another cell, given the number that craftax drew for the cell.
     """
     choices = Choices()
     with choices.noted():

@@ -1,4 +1,4 @@
-"""A scripted policy for Classic that earns many achievements, by following the tech tree.
+"""A scripted policy for Craft-Classic that earns many achievements, by following the tech tree.
 
 The policy reads craftax's state. It is pure JAX, so that `lockstep` can compile it together with
 craftax's step. It takes shortest paths within the 17 x 17 cells around the player, and wanders when
@@ -51,7 +51,7 @@ def _wanted(state):
     """Return two pairs, (flags, actions) and (flags, blocks), each ordered by priority.
 
     The flag of an action says whether the action is wanted and possible. The flag of a block says
-    whether the player wants to go to such a block. The block 99 stands for a cow.
+    whether the player wants to go to a block of this type. The block 99 stands for a cow.
     """
     bag, done = state.inventory, state.achievements
     new = lambda achievement: ~done[achievement]  # noqa: E731

@@ -2,8 +2,9 @@
 
     JAX_PLATFORMS=cpu python tests/craft/quest_player.py    # plays, and writes quest.npz
 
-The player sees the whole state and searches by rollouts of clones, see `quest_game`. Each piece of
-play follows the most urgent goal that is possible. When all clones die, the player backtracks,
+The player sees the whole state. It plays in pieces of a few steps: it rolls out many clones of the
+game with partly random actions, and takes the actions of the best clone, see `quest_game`. Each
+piece follows the most urgent goal that is possible. When all clones die, the player backtracks,
 further each time, and tries other clones.
 """
 
@@ -302,7 +303,7 @@ def graveyard(game):
 
 
 def decide(game):
-    """Play a piece for an urgent need, else for a goal of the floor, else wander."""
+    """Play a few steps (a piece) for an urgent need, else for a goal of the floor, else wander."""
     floor = {0: overworld, LAST: graveyard}.get(game.floor, underground)
     return needs(game) or floor(game) or wander(game, "nothing to do")
 

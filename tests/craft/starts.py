@@ -1,4 +1,4 @@
-"""Start states of Classic that force rare events: craftax's worlds, edited by functions.
+"""Start states of Craft-Classic that force rare events: craftax's worlds, edited by functions.
 
 KINDS has the function for each kind of start. All random choices come from NumPy's generator, so
 the kind of a start and its seed determine the state.

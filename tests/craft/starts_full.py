@@ -67,7 +67,10 @@ class Start:
         return all(0 <= x < SIZE for x in cell)
 
     def put(self, cell, block):
-        """Set the block of a cell, unless a ladder is there; a torch stays only on ground."""
+        """Set the block of a cell, unless a ladder is there.
+
+        A torch on the cell is removed unless `block` is in GROUND.
+        """
         if self.inside(cell) and self.item[cell] < Item.LADDER_DOWN:
             self.map[cell] = block
             self.item[cell] *= block in GROUND
@@ -120,9 +123,9 @@ class Start:
 
 
 def ground(start):
-    """Fill the cells around the player with one open block and random blocks of all floors.
+    """Fill the area around the player with one kind of walkable block, mixed with random blocks.
 
-    Also draw torches and light.
+    The random blocks may belong to any floor. Also draw torches and light.
     """
     rng = start.rng
     blocks = PLACED if start.floor == 0 else ELSEWHERE

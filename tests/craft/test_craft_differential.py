@@ -111,7 +111,7 @@ def test_code_for_accelerators_plays_as_the_package(monkeypatch):
     ("size", "slots"), [(32, (2, 1, 4, 1, 2)), (48, (6, 5, 4, 6, 16)), (96, (1, 1, 1, 2, 1))]
 )
 def test_other_sizes_and_slots_play_as_the_package(size, slots):
-    """Play on small maps, where borders are close, and with many slots, which fill with mobs."""
+    """Play on maps smaller or larger than 64 x 64, and with fewer or more mob slots than usual."""
     report = lockstep.trial_of(size, peer.Slots(*slots), rows=32, steps=120, seed=size)
     check(report, least=1_000, events=["mobs born", "mobs gone", "hurt"])
 

@@ -1,4 +1,4 @@
-"""Tests of Classic's observations, rewards, action masks and error messages."""
+"""Tests of Craft-Classic's observations, rewards, action masks and error messages."""
 
 import chex
 import jax
@@ -160,7 +160,7 @@ def test_ids_expand_to_the_symbolic_observation():
 
 # The following tests check random draws.
 def test_draws_are_uniform_and_independent():
-    """Correlate every draw of a step with every other draw, over many keys."""
+    """Check over many keys that all draws of a step are uniform and pairwise uncorrelated."""
     count = 20_000
     draw = jax.jit(jax.vmap(lambda key: chance.draw(key, scene.SLOTS)))
     draws = draw(jax.random.split(jax.random.key(3), count))

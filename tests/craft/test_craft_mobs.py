@@ -1,4 +1,7 @@
-"""Tests of mobs and arrows, on drawn states; each quirk of craftax has a test named after it."""
+"""Tests of mobs and arrows in Craft-Classic, on states that are drawn as text (see scene.py).
+
+Tests whose names contain `quirk` check odd behaviour of craftax that this library reproduces.
+"""
 
 import jax.numpy as jnp
 import pytest
@@ -294,11 +297,11 @@ def test_quirk_a_new_mob_keeps_the_cooldown_of_its_slot():
 
 
 def test_quirk_a_full_role_marks_its_first_mob_again():
-    """Check that a cow that has lost its mark is marked again if the cows of all slots are alive.
+    """Check that a cow without a mark is marked again if all cow slots are alive.
 
-    The first and the last cow share a cell. When the last cow leaves, the first cow loses its mark,
-    see `Mob.marked`. If all slots are alive, `spawn._filled` marks the first cow again in the same
-    step.
+    A mob's mark says that its cell counts as occupied. The first and the last cow share a cell.
+    When the last cow leaves, the first cow loses its mark. If all slots are alive, `spawn._filled`
+    marks the first cow again in the same step.
     """
 
     def together(world):
@@ -322,9 +325,9 @@ def test_quirk_a_full_role_marks_its_first_mob_again():
 def test_quirk_no_other_role_appears_on_a_cell_marked_again():
     """Check that no zombie or skeleton appears on the cell of a cow that is marked again.
 
-    Two cows start on the only cell where a zombie could appear. When the last cow leaves, the first
-    cow stays and loses its mark, but `spawn._filled` marks it again, because all cow slots are
-    alive.
+    A mob's mark says that its cell counts as occupied. Two cows start on the only cell where a
+    zombie could appear. When the last cow leaves, the first cow stays and loses its mark, but
+    `spawn._filled` marks this cow again, because all cow slots are alive.
     """
 
     def crowded(world):

@@ -1,4 +1,7 @@
-"""Tests of the player's actions, on drawn states; quirks of craftax have tests named after them."""
+"""Tests of the player's actions in Craft-Classic, on states that are drawn as text (see scene.py).
+
+Tests whose names contain `quirk` check odd behaviour of craftax that this library reproduces.
+"""
 
 import numpy as np
 import pytest

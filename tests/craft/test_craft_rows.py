@@ -1,4 +1,4 @@
-"""Tests that adding a mob to Classic needs only a row in the table `Rules.mobs` and a sprite."""
+"""Tests that a new mob of Craft-Classic needs only a row in the table `Rules.mobs` and a sprite."""
 
 import dataclasses
 import functools

@@ -110,8 +110,8 @@ def test_chances_of_mobs(world, env, odds):
 def test_rewards(world, env):
     """Check that rewards are the same with and without fusion.
 
-    If the product were fused, an achievement and 10 lost points of health would give -1.5e-8
-    instead of 0.
+    A reward adds 0.1 times the gained health to the rewards of achievements. If this product were
+    fused, an achievement and 10 lost points of health would give -1.5e-8 instead of 0.
     """
     # Change of health: a whole number of points in Classic, any number in the full game.
     gained = types(range(21)) - 10

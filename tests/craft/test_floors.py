@@ -116,10 +116,10 @@ TORCHES = 30.8  # mean number of torches on floor 1
 
 @functools.cache
 def package():
-    """Return a function that returns craftax's worlds for a seed, and our draws of these worlds.
+    """Return a function that makes craftax's worlds for a seed.
 
-    The function returns four values: the world without and the world with a guaranteed diamond, and
-    the two results of `floors_peer.draws`.
+    It returns four values: the world without and the world with a guaranteed diamond, the draws
+    from which our code builds the same worlds, and whether a ladder contradicts its draw.
     """
     make = jax.jit(floors_peer.world)
     draws = jax.jit(floors_peer.draws)
@@ -235,7 +235,7 @@ def test_a_later_room_covers_the_chest_of_an_earlier_one():
 
 
 def chosen(down, up, key=0):
-    """Return a world in which the draws `down` and `up` choose the ladders of all floors."""
+    """Return a world in which the draws `down` and `up` choose the ladders' cells on all floors."""
     draws = DRAW(jax.random.key(key))
     choices = draws.choices.at[:, 1].set(down).at[:, 2].set(up)
     return jax.device_get(BUILD(draws._replace(choices=choices), np.bool_(False)))
@@ -347,7 +347,7 @@ def ways_down(worlds, floors=range(LAST)):
 
 def test_ladders_of_dungeons_can_be_walked_to():
     worlds = jax.tree.map(lambda x: x[:24], our_worlds(96))
-    # The test omits floor 3, the third dungeon: in its sewers, water may be in the way.
+    # The dungeons are floors 1, 3 and 4. Floor 3 is omitted: water may be in the way in its sewers.
     assert ways_down(worlds, (1, 4)).mean() > 0.9
 
 

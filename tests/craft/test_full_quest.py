@@ -1,7 +1,7 @@
 """Tests of a recorded episode that wins the full game, with craftax's default params.
 
-`quest_player.py` has played the episode. Its world has no graves near the necromancer. Mobs of the
-boss floor appear on graves only, so none appear around the necromancer.
+The script `quest_player.py` has played and recorded the episode, in a world without graves near the
+necromancer. On the boss floor, mobs appear on graves only, so none appear around the necromancer.
 """
 
 import functools

@@ -22,7 +22,10 @@ AHEAD, BELOW = np.array([0, 1]), np.array([1, 0])
 
 
 def beyond(start, block):
-    """Place the player at the upper border, and `block` at the lower border of the same column."""
+    """Place the player at the upper border, and `block` at the lower border of the same column.
+
+    The player faces row -1. In craftax, this index wraps to the last row, which has `block`.
+    """
     start.position = np.array([0, 20])
     start.map[1, 20], start.map[47, 20] = Block.PATH, block
     start.change["player_direction"] = UP
@@ -113,7 +116,7 @@ def wet(start):
     start.items["stone"] = 1
 
 
-QUIRKS = {  # quirk -> edit, floor, action, and a check of craftax's states before and after
+QUIRKS = {  # quirk -> edit of a start, floor, action, check of craftax's states before and after
     "a chest beyond the border counts as opened": (
         chest,
         1,

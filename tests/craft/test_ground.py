@@ -1,4 +1,7 @@
-"""Tests of code for sets of blocks, including sets that need more than one 32-bit word."""
+"""Tests of `is_in` and `codes`, which look up blocks in sets that are stored as bits.
+
+Some sets need more than one 32-bit word.
+"""
 
 import jax.numpy as jnp
 import numpy as np

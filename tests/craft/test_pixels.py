@@ -1,4 +1,4 @@
-"""Tests of pictures of Classic: distinct sprites, places of mobs, night and sleep."""
+"""Tests of pictures of Craft-Classic: distinct sprites, places of mobs, night and sleep."""
 
 import itertools
 

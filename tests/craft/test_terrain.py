@@ -1,4 +1,7 @@
-"""Tests of Classic's worlds against craftax 1.6.1: from equal draws, and in distribution."""
+"""Tests of Craft-Classic's worlds against craftax 1.6.1.
+
+From equal random draws, both make equal worlds. From our own draws, counts of blocks are alike.
+"""
 
 import functools
 

@@ -54,7 +54,7 @@ def assert_equal(left, right):
 
 @pytest.mark.full
 def test_a_recorded_episode_is_the_episode_of_its_actions(baby):
-    """Replaying the actions of a recorded episode gives its observations, rewards and ends.
+    """Replaying a recorded episode's actions gives the recorded observations, rewards and ends.
 
     Observation i precedes action i, and the last observation follows the last action.
     """

@@ -78,7 +78,7 @@ def done_next_to_the_target(env):
 
 
 def drop_where(env, wanted):
-    """Drop the object to move in a free cell for which `wanted(distance)` is true.
+    """Fetch the object that the mission moves; drop it in a free cell with `wanted(distance)`.
 
     The distance is the larger of the row and column differences between the cell and the target.
     """

@@ -92,7 +92,7 @@ def of_things(sample):
         places = {"first": here.argmax(axis=1), "last": rows * columns - 1}
         places["last"] = places["last"] - here[:, ::-1].argmax(axis=1)
         for which, index in places.items():
-            # Convert uint8 to int: below, -1 marks levels without such an object.
+            # Convert uint8 to int: below, -1 marks levels without an object of this kind.
             colour = flat[np.arange(count), index].astype(int) >> 4
             for part, value in zip(
                 ("row", "column", "colour"),

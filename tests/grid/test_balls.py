@@ -1,4 +1,7 @@
-"""Tests that balls move with the same probabilities as in MiniGrid 3.2.0 (chi-square, p > 1e-4)."""
+"""Tests that the balls of Dynamic-Obstacles move with MiniGrid 3.2.0's probabilities.
+
+Chi-square tests compare the balls' cells after one step; they fail if p < 1e-4.
+"""
 
 import copy
 
@@ -41,7 +44,7 @@ def moved_upstream(env, count):
 
 
 def moved(env, count):
-    """Return the cells of this library's balls after one step from the same level.
+    """Return the cells of this library's balls after one step from `env`'s level, `count` times.
 
     Also check that the grid shows the balls in these cells.
     """

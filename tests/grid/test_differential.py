@@ -59,7 +59,7 @@ class Ways:
         return [self.wait] * env.max_steps
 
     def playing(self, player):
-        """Follow a player; play at random if the player is stuck."""
+        """Follow a scripted player of `expert.py`; play at random if the player is stuck."""
         return lambda env: expert.plan(env, player) or self.draw(BUSY, 50)
 
     def wandering(self, player):
@@ -261,7 +261,10 @@ def events(ours, episodes):
 
 
 def play_drawn(size, see, grids, steps, seed):
-    """Play random grids beyond the end of their episodes; return (differences, events, steps).
+    """Compare play in random grids with MiniGrid, also beyond the end of episodes.
+
+    Return (differences, events, number of steps).
+
 
     The time limit is 95 % of the steps. The last step is therefore before 1.11 times the limit,
     when MiniGrid's rewards become negative.

@@ -1,4 +1,7 @@
-"""Tests of `full_shows_all`: the observation `full` determines the state, except for the time."""
+"""Tests of the class attribute `full_shows_all`.
+
+If it is True, the observation `full` (the whole grid) determines the state, except for the time.
+"""
 
 import functools
 

@@ -1,4 +1,4 @@
-"""Tests of text descriptions of grid worlds: a drawing, and the sentences expected for it."""
+"""Tests of the sentences and facts that describe the state of a grid world to a reader."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""Tests that levels have MiniGrid 3.2.0's distribution, and that every level is sound.
+"""Tests that levels have MiniGrid 3.2.0's distribution, and are valid and (mostly) solvable.
 
 Chi-square tests compare n levels of MiniGrid with n or more levels of this library, for all
 features of `features.py`. Among thousands of features, some feature may have p < 1e-4 by chance. A
@@ -106,7 +106,7 @@ def chance(ours, theirs):
 
 
 def compare(id, count, seed=0):
-    """Compare the frequencies of every feature; return their p-values."""
+    """Compare each feature's distribution with MiniGrid's; return feature -> p-value."""
     env = jaxenvs.make(id)
     ours = features(id, env, drawn(id, 4 * count, seed))
     theirs = features(id, env, drawn_upstream(id, count, seed))

@@ -1,4 +1,4 @@
-"""Tests of the mazes for curricula: AMaze, PerfectMaze and named mazes, and their optima."""
+"""Tests of mazes: random ones (AMaze, PerfectMaze), jaxued's named mazes, and shortest plans."""
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.full
 
 ID = "Grid-AMaze-13x13-v0"
 KEY = jax.random.key(0)
-# Named mazes of jaxued 0f8f128 -> smallest number of steps to the goal.
+# Named mazes of jaxued (commit 0f8f128) -> smallest number of steps to the goal.
 NAMED = {
     "SixteenRooms": 26,
     "SixteenRooms2": 28,
@@ -63,7 +63,7 @@ def drawn(id, count, **fields):
 
 
 def test_named_mazes_have_their_optimal_steps():
-    """The files of the levels `mazes`, and the flood fill, give the step numbers in `NAMED`."""
+    """The notes in the level files `mazes`, and `optimal_steps`, agree with `NAMED`."""
     env = jaxenvs.make(ID)
     entries = levels.load("mazes", env)
     assert {e.notes["title"]: int(e.notes["optimal"]) for e in entries} == NAMED
@@ -84,7 +84,10 @@ def test_the_oracle_confirms_the_named_mazes():
 
 
 def test_a_name_of_levels_works_in_make_and_files_have_priority(tmp_path, monkeypatch):
-    """`levels=` accepts the name of a set or a level; the error for another name suggests one."""
+    """`levels=` accepts the name of a set or of a level of this library.
+
+    The error for an unknown name suggests a known one. A file with the same name has priority.
+    """
     assert len(jaxenvs.make(ID, levels="mazes").levels) == 8
     env = jaxenvs.make(ID, levels="mazes/SixteenRooms")
     assert int(env.optimal_steps(env.sample_level(KEY))) == 26

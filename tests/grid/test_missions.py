@@ -11,7 +11,10 @@ ID = "BabyAI-GoToSeqS5R2-v0"  # id whose rooms have 3 x 3 free cells
 
 
 def go_to_a_key_then_to_a_ball(env):
-    """Put a key left of the agent and a ball on the right, which the agent faces."""
+    """Put a ball ahead of the agent and a key at its back, and set the mission.
+
+    The mission is to go to the key first, and then to the ball.
+    """
     env.grid.set(1, 2, Key("blue"))
     env.grid.set(3, 2, Ball("red"))
     for x in (1, 3):

@@ -18,7 +18,7 @@ from jaxenvs import levels
 
 LEVELS = 17
 STATES = 250  # largest number of states of a breadth-first search in MiniGrid
-SEARCHED = 5  # number of levels of each id with such a search
+SEARCHED = 5  # number of levels of each id that are also searched breadth-first
 # Ids, most of which have missions with two or more instructions.
 SEVERAL = (
     "BabyAI-GoToRedBlueBall-v0",

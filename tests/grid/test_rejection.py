@@ -1,8 +1,9 @@
 """Tests of environments whose level generators reject levels.
 
 In registered environments, every reset accepts a level within `level_budget` draws. If a reset
-rejects all its draws, `info` reports it. The reset sources `fresh` and `exact` make the same
-levels.
+rejects all its draws, `info["level_rejected"]` is true. The reset sources `fresh`, which draws a
+level for every environment in each step, and `exact`, which draws levels only for environments
+whose episode has ended, give the same levels.
 """
 
 import functools

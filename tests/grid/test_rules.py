@@ -1,4 +1,7 @@
-"""Tests of the rules by drawings (see drawing.py): a level, actions, and the expected level."""
+"""Tests of the rules of grid worlds. Levels are drawn as text, see drawing.py.
+
+Most tests play actions in a drawn level and compare the result with a drawing.
+"""
 
 import functools
 
@@ -38,7 +41,7 @@ def play(picture, *actions, limit=LIMIT):
 
 
 def holds(state):
-    """Return the word of the carried object, "" if the agent carries nothing."""
+    """Return the word for the carried object, such as "kr" for a red key, or "" for none."""
     return drawing.word(int(state.carried)) if state.carried else ""
 
 
@@ -194,7 +197,7 @@ def test_the_limit_truncates_and_keeps_truncating():
 
 
 def test_the_goal_in_the_last_step_pays_a_tenth_and_is_not_truncated():
-    """Success in the last step only terminates here; MiniGrid sets `truncated`, too."""
+    """Success in the last step sets only `terminated`; MiniGrid sets `truncated` as well."""
     last = play(". > . G", FORWARD, FORWARD, limit=2)[-1]
     assert last.terminated and not last.truncated and last.discount == 0
     np.testing.assert_allclose(last.reward, 0.1, atol=1e-7)

@@ -1,4 +1,4 @@
-"""Tests of wave function collapse against MiniGrid 3.2.0: solver, patterns, areas, levels, steps.
+"""Tests of wave function collapse against MiniGrid 3.2.0: patterns, solver, largest areas, levels.
 
 `wfc_upstream.py` supplies MiniGrid's solver and recorded levels.
 """
@@ -72,9 +72,10 @@ def propagated(preset):
 
 
 def check_waves(preset, seed):
-    """Replay MiniGrid's choices of patterns; assert that cells and waves equal MiniGrid's.
+    """Replay MiniGrid's choices of patterns; assert that our solver agrees after each choice.
 
-    Return the number of contradictions.
+    Our solver must choose the same cells and compute the same waves (the possible patterns of each
+    cell). Return the number of contradictions: how often a cell had no possible pattern left.
     """
     watched, book = wfc_upstream.watched(preset, seed), wfc.catalogue(preset)
     order, propagate = in_order(preset, watched), propagated(preset)
@@ -251,7 +252,7 @@ def test_levels_come_as_often_as_upstream(preset, count):
 
 @pytest.mark.full
 def test_the_comparison_sees_patterns_weighted_by_their_frequency(monkeypatch):
-    """Check that the tests reject patterns weighted by how often they occur in the image."""
+    """Check that weights equal to the frequencies of patterns in the image give a small p-value."""
     preset = "ObstaclesBlackdots"
     book = wfc.catalogue(preset)
     frequencies = np.where((book.patterns == 0).any(axis=(1, 2)), 1, 5).astype(np.int32)
@@ -293,7 +294,10 @@ def test_a_preset_that_does_not_exist_names_the_others():
 
 
 def test_the_word_maze_changes_no_other_observation_space():
-    """Mission spaces of other ids keep their size, so that old checkpoints can still be used."""
+    """The word `maze` enlarges the mission space of WFC only.
+
+    Mission spaces of other ids keep their size, so that old checkpoints can still be used.
+    """
     spaces = {
         id: jaxenvs.make(id, obs="dict").observation_space.spaces["mission"]
         for id in ("Grid-GoToDoor-5x5-v0", "BabyAI-GoToLocal-v0", "Grid-WFC-MazeSimple-v0")

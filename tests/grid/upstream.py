@@ -1,4 +1,4 @@
-"""Tools to compare with MiniGrid: convert its levels, record its episodes, and replay them here.
+"""Compare this library with MiniGrid: convert MiniGrid's levels, record and replay its episodes.
 
 MiniGrid indexes by [x, y] = [column, row], this library by (row, column).
 """
@@ -58,8 +58,8 @@ def family(env):
 def grid_of(env):
     """Return MiniGrid's grid as tile bytes (rows, columns), which include the contents of boxes.
 
-    An object that the agent carries at the start is put into its first cell, as in this library's
-    levels.
+    An object that the agent carries at the start is put into the cell where MiniGrid first placed
+    it, as in this library's levels.
     """
     grid = tiles.decode(env.grid.encode()).T
     if env.carrying is not None:
@@ -192,9 +192,9 @@ def record(env, actions, *, stop=True, seed=None, image=lambda obs: obs["image"]
 
 
 class FollowedBalls(dynamicobstacles.DynamicObstacles):
-    """Dynamic-Obstacles with recorded moves of the balls, which are stored in the field `task`.
+    """Dynamic-Obstacles in which the balls repeat recorded moves instead of random ones.
 
-    `task` has the balls' cells at each time step.
+    The field `task` of levels and states has the balls' cells at each time step.
     """
 
     moments: int = 1
@@ -210,7 +210,11 @@ class FollowedBalls(dynamicobstacles.DynamicObstacles):
 
 
 def followed(env, episodes, longest):
-    """Return this library's environment, with any recorded moves of balls, and stacked levels."""
+    """Return the environment in which `replay` plays the episodes, and their stacked levels.
+
+    The environment is `env`, unless the episodes have moving balls. Then it is a `FollowedBalls`,
+    in which the balls repeat their recorded moves. longest: actions of the longest episode.
+    """
     levels = [episode.level for episode in episodes]
     if episodes[0].balls:
         fields = {f.name: getattr(env, f.name) for f in dataclasses.fields(env)}
@@ -233,7 +237,7 @@ def replay(env, episodes, params=None):
         actions[row, : len(episode.actions)] = episode.actions
     env, levels = followed(env, episodes, longest)
     params = env.default_params if params is None else params
-    key = jax.random.key(0)  # the key has no effect: steps draw nothing
+    key = jax.random.key(0)  # the key has no effect: steps use no random numbers
 
     def outputs(obs, state):
         told = {"direction": state.direction, "mission": env.mission_words(state)}

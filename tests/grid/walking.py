@@ -76,7 +76,10 @@ def flooded(env, start, passes):
 
 
 def openable(env, clearing, banned):
-    """Return the cells of locked doors, except `banned`, that the agent can reach and unlock."""
+    """Return the cells of locked doors, except `banned`, that the agent can reach and unlock.
+
+    If `clearing` is True, the agent may move objects out of its way.
+    """
     opened = set()
 
     def passes(cell):
@@ -99,7 +102,11 @@ def is_locked(thing):
 
 
 def cost(thing, cell, clearing, doors):
-    """Return the approximate number of actions to enter a cell, or None if it is impossible."""
+    """Return the approximate number of actions to enter `cell`, or None if it is impossible.
+
+    `thing` is the object on the cell. `doors` has the locked doors that the agent can unlock. If
+    `clearing` is True, the agent may move objects out of its way.
+    """
     if thing is None or kind(thing) == "floor":
         return 1
     if kind(thing) == "door":
@@ -112,7 +119,8 @@ def cost(thing, cell, clearing, doors):
 def route(env, wanted, clearing, banned):
     """Return the poses on the cheapest path to facing a cell for which `wanted(cell)` is true.
 
-    Returns None if there is no path.
+    The path enters no cell in `banned`; if `clearing` is True, it may lead through objects, which
+    the agent moves away. Returns None if there is no path.
     """
     doors = openable(env, clearing, banned)
     start = pose_of(env)

@@ -104,7 +104,7 @@ def in_bits(make):
 
 
 def watched(preset, seed):
-    """Let MiniGrid's solver make a level; return the record."""
+    """Let MiniGrid's solver make a level of a preset; return the steps as a `Watched`."""
     seen, choices, waves = {}, [], []
 
     def kept(name):
@@ -146,8 +146,9 @@ def watched(preset, seed):
 def levels(preset, seeds):
     """Return MiniGrid's levels for the seeds, as arrays for `wfc_levels.npz`.
 
-    free: free cells of each mosaic, with one bit per cell, row by row.
-    cut: free cells outside the largest area, in the same format.
+    free: free cells of each mosaic (the solver's result), with one bit per cell, row by row.
+    cut: free cells outside the largest connected area, in the same format; MiniGrid makes them
+      walls.
     places: the agent's row, column and direction, and the goal's row and column.
     """
     mosaics, cuts, places = [], [], []
@@ -185,9 +186,10 @@ def levels(preset, seeds):
 
 
 def recorded(preset):
-    """Return the recorded levels: masks of free cells and of largest areas, and places.
+    """Return the recorded levels: free cells, largest connected areas, and places.
 
-    Masks have the shape (levels, rows, columns). `levels` explains the places.
+    The first two are masks (levels, rows, columns). The places are (levels, 5): row, column and
+    direction of the agent, row and column of the goal.
     """
     with np.load(FILE) as file:
         free, cut = (

@@ -60,7 +60,10 @@ WRONG = [
 
 
 def refuse(id, text, place, part):
-    """Check that reading `text` raises one line that starts with `place` and contains `part`."""
+    """Check that reading `text` as a level raises a `LevelError`.
+
+    Its message must be a single line that starts with `place` and contains `part`.
+    """
     with pytest.raises(levels.LevelError) as caught:
         jaxenvs.make(id).read_level(text)
     message = str(caught.value)

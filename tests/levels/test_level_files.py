@@ -1,4 +1,7 @@
-"""Tests of files of levels, of environments that draw their levels, and of files of states."""
+"""Tests of level files, state files, and environments that draw levels from a fixed set.
+
+The set is a level file or a list of levels, given as `jaxenvs.make(ID, levels=...)`.
+"""
 
 import json
 import os

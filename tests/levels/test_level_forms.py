@@ -1,4 +1,4 @@
-"""Tests of levels of puzzles as text, and of random edits of levels."""
+"""Tests of puzzle levels as text (read and written), and of random edits by `levels.mutate`."""
 
 import jax
 import jax.numpy as jnp
