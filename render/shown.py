@@ -25,8 +25,8 @@ class Shown(ABC):
     """
 
     def __init__(self) -> None:
-        self.is_saving = False  # whether a file is being written
-        self.saved: Path | None = None  # saved file that a web page can download
+        self._is_saving = False
+        self._saved: Path | None = None
         # Called with the name and the arguments of each command, before it runs. Does nothing until
         # `keep` sets a function that writes the journal.
         self.note: Callable[..., None] = lambda *command: None
@@ -34,6 +34,16 @@ class Shown(ABC):
     def keep(self, note: Callable[..., None]) -> None:
         """Call `note` with each command from now on, to write a journal that can be replayed."""
         self.note = note
+
+    @property
+    def is_saving(self) -> bool:
+        """True while a file is being written."""
+        return self._is_saving
+
+    @property
+    def saved(self) -> Path | None:
+        """The latest saved file, which a web page can download; None if there is none."""
+        return self._saved
 
     @property
     @abstractmethod

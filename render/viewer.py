@@ -190,14 +190,14 @@ class Viewer(Shown):
         """
         controller, session = self.controller, self.controller.session
         path = _unused(Path.cwd(), controller.title)
-        here, self.is_saving = session.cursor, True
+        here, self._is_saving = session.cursor, True
         try:
             count = gif.write(path, _replay(controller, here))
         except OSError as error:
             return f"not saved: {error}"
         finally:
-            session.cursor, self.is_saving = here, False
-        self.saved = path
+            session.cursor, self._is_saving = here, False
+        self._saved = path
         return f"saved {path.name}: {counted(count, 'picture')}"
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import pygame
@@ -33,6 +34,16 @@ class EditView(Shown):
     def is_changed(self) -> bool:
         """True if there are unsaved changes."""
         return self.editor.model.is_changed
+
+    @property
+    def is_saving(self) -> bool:
+        """True while the played session writes a file, such as a GIF."""
+        return self.playing is not None and self.playing.is_saving
+
+    @property
+    def saved(self) -> Path | None:
+        """The latest file that the played session saved; None if there is none."""
+        return None if self.playing is None else self.playing.saved
 
     @property
     def is_open(self) -> bool:

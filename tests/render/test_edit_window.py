@@ -11,6 +11,7 @@ from opened import opened, settle
 import jaxenvs
 from jaxenvs import cli, levels
 from jaxenvs.grid import Action
+from jaxenvs.render import gif
 from jaxenvs.render.edit import look
 from jaxenvs.render.edit.editor import AGENT
 from jaxenvs.render.edit.viewer import EditView
@@ -191,6 +192,20 @@ def test_play_and_back(view):
     assert view.playing is None and view.is_open and not view.is_changed
     pressed(view, "w", "x", "backspace", "p", "escape", "escape")
     assert not view.is_open
+
+
+def test_a_gif_of_a_played_level_can_be_downloaded(view, tmp_path, monkeypatch):
+    """The editor's viewer tells the window and the page about files of the played session."""
+    monkeypatch.chdir(tmp_path)
+    pressed(view, "p", "right")
+    assert view.saved is None and not view.is_saving
+    seen = []
+    write = gif.write
+    monkeypatch.setattr(gif, "write", lambda *given: seen.append(view.is_saving) or write(*given))
+    pressed(view, "g")
+    assert seen == [True] and not view.is_saving
+    assert view.saved is not None and view.saved.parent == tmp_path
+    assert view.about()["saved"] == view.saved.name
 
 
 def test_a_faulty_level_is_not_played(view):
