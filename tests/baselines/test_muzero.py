@@ -355,7 +355,9 @@ def test_board_predictions_equal_plain_numpy():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"codes": 3, "value_consistency": 0.5, "reconstruction": 1.0},
+        pytest.param(
+            {"codes": 3, "value_consistency": 0.5, "reconstruction": 1.0}, marks=pytest.mark.slow
+        ),
         {"reconstruction": 1.0, "consistency": 0.0},
     ],
 )
