@@ -231,7 +231,7 @@ def test_a_part_of_the_pages_can_be_made_alone(monkeypatch, id_pages):
     assert f"next: [{chosen[1]}]" in text and "before:" not in text
 
 
-# Head of a Markdown table, and the line below it.
+# Heading line of a Markdown table, and the line of dashes below it.
 HEAD = re.compile(r"^(\|.*\|)\n\|(?: *:?-+:? *\|)+$", re.MULTILINE)
 FOLDERS = ("docs", "baselines", "benchmarks", "tests")
 SOURCES = [*ROOT.glob("*.md"), *(path for name in FOLDERS for path in (ROOT / name).rglob("*.md"))]

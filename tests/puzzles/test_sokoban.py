@@ -125,7 +125,7 @@ def walls_and_targets(instance, size):
 
 
 def predecessors_of(env, instance, words):
-    """Return packed predecessors of each board, (boards, 8, words), with actions and flags."""
+    """Return each board's packed predecessors (boards, 8, words), actions and mask of valid ones."""
 
     def back(instance, board):
         found = env.predecessors(instance, board)
@@ -136,7 +136,7 @@ def predecessors_of(env, instance, words):
 
 @pytest.mark.parametrize("env", [SMALL, *with_full(Sokoban())])
 def test_predecessors_are_complete_and_correct(env):
-    """In a part of the state space, `predecessors` reverses exactly the legal moves."""
+    """`predecessors` reverses exactly the legal moves, on boards near the start of a level."""
     moves = functools.partial(_packed_moves, env)
     for seed in range(3):
         level = nth(drawn(env, 60), seed)

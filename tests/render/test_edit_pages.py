@@ -1,4 +1,8 @@
-"""Tests of the level editor of `--web` without a browser: a page's messages, journal of changes."""
+"""Tests of `jaxenvs levels edit --web`: messages from pages, and the journal of changes.
+
+Python code plays the role of a page, so no browser is needed. After a crash, the editor repeats the
+changes in the journal.
+"""
 
 import asyncio
 

@@ -1,4 +1,8 @@
-"""Tests of a session without a display: history, cursor, branches, episodes and clock."""
+"""Tests of `Session`: history, cursor, branches, episodes and clock.
+
+A session is what a window shows: boards (environments), their past time steps, and a cursor, the
+displayed time step.
+"""
 
 import jax
 import jax.numpy as jnp

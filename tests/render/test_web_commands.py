@@ -1,4 +1,7 @@
-"""Tests of `--web` as a command: journals, resuming a killed server, ports, and bad options."""
+"""Tests of the option `--web`: journals, resuming a killed server, ports, and bad options.
+
+A journal is a file of the commands that a session has run; `--resume` replays the journal.
+"""
 
 import asyncio
 import contextlib

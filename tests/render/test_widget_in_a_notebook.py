@@ -150,7 +150,7 @@ async def play(page: Page, folder: Path) -> None:
 
 
 async def wait(page: Page, folder: Path) -> None:
-    """Press a key while the kernel is busy."""
+    """Press a key while the kernel is busy; the key must act once the kernel is free."""
     await run_cell(page, 2)
     await click(page)
     await page.key("ArrowRight")
