@@ -125,7 +125,7 @@ def walls_and_targets(instance, size):
 
 
 def predecessors_of(env, instance, words):
-    """Return each board's packed predecessors (boards, 8, words), actions and mask of valid ones."""
+    """Return packed predecessors of each board, (boards, 8, words), their actions and validity."""
 
     def back(instance, board):
         found = env.predecessors(instance, board)

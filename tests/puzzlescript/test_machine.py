@@ -17,7 +17,7 @@ from jaxenvs.puzzlescript.machine import START, Machine, Packer, Size, matches
 from jaxenvs.puzzlescript.tables import Level
 
 DIGITS = 8  # number of hexadecimal digits of the digest of a board
-BATCH = 40  # number of plays in a batch; on a CPU, the interpreter splits it into groups of 16
+BATCH = 40  # number of plays in a batch; a CPU plays at most 16 together, so in three groups
 QUICK = 14  # number of inputs of each random play that the default tests replay
 SLOW = ("porter.txt", "prism.txt", "garden.txt")
 
