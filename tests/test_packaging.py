@@ -118,7 +118,7 @@ def test_no_modules_import_each_other():
 
 @pytest.mark.full
 def test_the_diagram_of_packages_is_of_today():
-    """CONTRIBUTING.md has the current diagram; the test also fails if the imports have a cycle."""
+    """The diagram in CONTRIBUTING.md shows today's imports between packages, without a cycle."""
     import import_diagram
 
     page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")

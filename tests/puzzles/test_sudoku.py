@@ -1,4 +1,4 @@
-"""Tests of Sudoku: placements against sets of digits, solvable levels, text, dead ends."""
+"""Tests of Sudoku: placements against a simple reference, solvable levels, text, dead ends."""
 
 import jax
 import jax.numpy as jnp

@@ -37,7 +37,7 @@ SMALL = [puzzle for puzzle in LEVELS if puzzle not in (Cube(size=3), Cube(size=3
 
 
 # Puzzles of the default tests: one of each class, and both sizes of the cube. The other cubes (half
-# turns, or turns of all faces) have tables of the same function, so only full test runs check them.
+# turns, or turns of all faces) have tables of the same function, and are tested only with `full`.
 OF_EACH_CLASS = (Cube(size=2), Cube(size=3), Pyraminx(), Skewb())
 
 

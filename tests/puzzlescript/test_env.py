@@ -132,7 +132,7 @@ def test_levels_survive_text(game):
 
 @pytest.mark.parametrize("game", GAMES)
 def test_a_level_copied_from_the_source_is_the_level(game):
-    """`read_level` fills cells without a background like the loader of a game's source."""
+    """`read_level` gives cells without a background the same background as the game's loader."""
     source = (collection.SHIPPED / f"{game}.txt").read_text("utf-8")
     env = PuzzleScript(game=game)
     for level in env.collection.games[0].levels:

@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.full, needs_engine]
 
 
 class Play(NamedTuple):
-    """Inputs to play in a level."""
+    """A level of a game, and the inputs to play in the level."""
 
     name: str
     source: str

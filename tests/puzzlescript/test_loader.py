@@ -1,4 +1,4 @@
-"""Tests of the PuzzleScript loader: its tables equal the engine's, and errors name the line."""
+"""Tests of the PuzzleScript loader: it compiles games as the engine does; errors name the line."""
 
 import json
 import random

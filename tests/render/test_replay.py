@@ -1,4 +1,4 @@
-"""Tests of replays, HTML files of episodes: their frames equal those of `board_painter`."""
+"""Tests of replays, HTML files that show episodes: frames are the pictures of `board_painter`."""
 
 import base64
 import functools

@@ -1,7 +1,7 @@
 """Tests of `Session`: history, cursor, branches, episodes and clock.
 
-A session is what a window shows: boards (environments), their past time steps, and a cursor, the
-displayed time step.
+A session holds the environments that a window shows as boards, the history of their time steps, and
+the cursor, which is the displayed time step.
 """
 
 import jax

@@ -1,4 +1,4 @@
-"""Tests of search with arbitrary costs, no heuristic; and of the open list's priority buckets."""
+"""Tests of search with arbitrary costs and no heuristic, and of the buckets of the open list."""
 
 import functools
 import heapq

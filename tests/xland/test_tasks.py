@@ -1,4 +1,4 @@
-"""Tests of XLand's task sets: tasks equal to xminigrid's, checksums, cached files, methods."""
+"""Tests of XLand's task sets: equal to xminigrid's, checksums, cached files, `Benchmark`."""
 
 import functools
 import pickle

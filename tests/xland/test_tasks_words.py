@@ -1,4 +1,4 @@
-"""Tests of tasks as text: parsing inverts formatting; descriptions name all tiles; errors."""
+"""Tests of tasks as text: parsing inverts formatting, and descriptions name every tile."""
 
 import re
 

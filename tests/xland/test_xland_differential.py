@@ -17,7 +17,7 @@ ROWS = 11 * 15
 
 
 def compared(play, seed, rows=ROWS, size=SIZE, num_rules=NUM_RULES):
-    """Return the differences in a batch, the kinds of fired rules, and the kinds of reached goals.
+    """Return how the libraries differ in a batch, the kinds of fired rules, and of reached goals.
 
     A row is an environment. A kind of rule counts as fired if a rule fired in a row that has only
     rules of this kind.
@@ -29,7 +29,7 @@ def compared(play, seed, rows=ROWS, size=SIZE, num_rules=NUM_RULES):
 
 
 def lockstep(played, size):
-    """Return the differences in a batch, and two masks of its environments.
+    """Return how the libraries differ in a batch, and two masks of its environments.
 
     The first mask tells where a rule fired, the second mask where the goal was reached.
     """

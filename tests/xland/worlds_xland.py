@@ -96,7 +96,7 @@ def laid(rng, plan, size, init_tiles):
 
 
 def small_tasks(rng, rows, steps, size, num_rules):
-    """Return `Worlds` with all layouts of this size, and tasks of `small-1m` and `trivial-21k`."""
+    """Return `Worlds` in all layouts that have this size, with tasks of two task sets."""
     ruleset = chosen(rng, rows, ("small-1m", "trivial-21k"), num_rules, SETS["small-1m"].num_tiles)
     plans = [
         layouts.drawn(layout, size) for layout, sizes in layouts.SIZES.items() if size in sizes
@@ -108,7 +108,7 @@ def small_tasks(rng, rows, steps, size, num_rules):
 
 
 def played(rng, grid, pose, ruleset, steps):
-    """Return `Worlds` with these levels and tasks, and with random actions.
+    """Return `Worlds` with the given levels (`grid`, `pose`) and tasks, and with random actions.
 
     Every second agent is moved to a cell next to a random object, facing the object, if this cell
     is free.
