@@ -2,8 +2,9 @@
 
     python tests/mutations.py [NAME ...]     all, or those named; prints a table
 
-Each mutation is made in a copy of the source tree. There the default tests of the mutation's test
-files run until one fails. If none fails, the mutation `survives`, which shows a gap in the tests.
+Each mutation is made in a copy of the source tree. There the tests of the mutation's test files,
+except those marked `slow`, run until one fails. If none fails, the mutation `survives`, which shows
+a gap in the tests.
 """
 
 import os

@@ -102,7 +102,7 @@ class Pages(http.server.SimpleHTTPRequestHandler):
 
 
 def looks(site: Path, addresses: list[str], profile: Path) -> dict[str, dict]:
-    """Open pages of a site in a browser; return the findings by address."""
+    """Open pages of a site in a browser; return what `PROBE` reports of each page, by address."""
     told: queue.Queue = queue.Queue()
     probe = PROBE.replace("ADDRESSES", json.dumps(addresses)).encode()
     pages = functools.partial(Pages, probe, told, directory=str(site))
@@ -134,7 +134,7 @@ def site(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def seen(site, tmp_path_factory) -> dict[str, dict]:
-    """Return the findings of all pages by address."""
+    """Return what `PROBE` reports of the site's pages, by address."""
     found, addresses = {}, []
     for path in sorted(site.rglob("index.html")):
         address = f"/{path.parent.relative_to(site).as_posix()}/".replace("/./", "/")

@@ -1,7 +1,7 @@
 """Tests of the guide "Write your own environment": its package and commands work as written.
 
-The guide's family of environments is in a separate package. It must appear wherever the families of
-this library do.
+The guide's family of environments is in a separate package. Like the families of this library, the
+family must appear in listings, shell completion, benchmarks and the documentation.
 """
 
 import io

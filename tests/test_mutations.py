@@ -6,7 +6,7 @@ from mutations import MUTATIONS, ROOT
 def test_every_mutation_still_applies():
     """The text that a mutation replaces occurs exactly once in its file, and its test files exist.
 
-    If a change of the code breaks this, change the mutation too; otherwise the script would stop.
+    If this test fails after a change of the code, adapt the mutation; `mutations.py` would stop.
     """
     for name, mutation in MUTATIONS.items():
         assert (ROOT / mutation.file).read_text().count(mutation.old) == 1, name

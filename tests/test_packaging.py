@@ -64,7 +64,7 @@ def unit(module: str) -> str:
 
 
 def test_type_checkers_know_every_family():
-    """The imports for type checkers list the families that `registry.expect` declares."""
+    """`jaxenvs/__init__.py` imports every family of the registry in its `TYPE_CHECKING` block."""
     tree = ast.parse((ROOT / "jaxenvs" / "__init__.py").read_text())
     blocks = [n for n in tree.body if isinstance(n, ast.If)]
     (block,) = (n for n in blocks if getattr(n.test, "id", "") == "TYPE_CHECKING")
@@ -118,7 +118,7 @@ def test_no_modules_import_each_other():
 
 @pytest.mark.full
 def test_the_diagram_of_packages_is_of_today():
-    """CONTRIBUTING.md has the current diagram; the test also fails if the imports have a cycle."""
+    """The diagram in CONTRIBUTING.md shows today's imports between packages, without a cycle."""
     import import_diagram
 
     page = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
@@ -350,7 +350,7 @@ def test_modules_beside_the_package_import_the_rest_of_it_by_its_full_name():
     A relative import would fail in an editor: in `render/play.py`, `..` is not `jaxenvs`.
     """
     for module, path in sources():
-        # Number of folders above the module inside the package.
+        # Number of folders in the path below ROOT. An import with more dots leaves the first one.
         depth = len(path.relative_to(ROOT).parts) - 1
         if unit(module) in OUTSIDE:
             for node in ast.walk(ast.parse(path.read_text())):

@@ -1,8 +1,9 @@
-"""Fuzzing: no environment breaks a rule, whatever actions, params and time limits it gets.
+"""Fuzzing: environments keep their contract with any actions, params and time limits.
 
 Hypothesis chooses the plays, and shrinks a play that fails. `jaxenvs/testing/fuzzing.py` defines
-the rules. With the marker `full`, some ids are played for millions of steps in total; `python
-tests/proofs/fuzzing.py` plays every id for longer.
+the rules of the contract, such as rewards inside the reward space. With the marker `full`, some ids
+are played for millions of steps in total; `python tests/proofs/fuzzing.py` plays every id for
+longer.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Tests of README.md: its code runs, its links lead to files, its figures match the tables."""
+"""Tests of README.md: code runs, links lead to files, measured numbers equal those in the docs."""
 
 import re
 from pathlib import Path
@@ -41,9 +41,9 @@ def test_its_commands_exist_and_the_page_of_commands_has_all():
 
 
 def test_its_figures_are_those_of_the_tables():
-    """Each figure of README.md occurs in a table of docs/performance.md.
+    """Each measured number in README.md occurs in a table of docs/performance.md.
 
-    These tables are written from the JSON of the measurements.
+    A script writes these tables from the JSON results of measurements.
     """
     figures = README.partition("## Three figures")[2].partition("\n## ")[0]
     told = re.findall(r"(\d+(?:\.\d+)? [Mk])\b", figures) + re.findall(r"(\d+) times", figures)

@@ -1,4 +1,4 @@
-"""Tests of a release's metadata, description on PyPI, notes and conda recipe."""
+"""Tests of a release: metadata, description on PyPI, release notes and conda recipe."""
 
 import importlib.util
 import re

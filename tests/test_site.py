@@ -25,7 +25,7 @@ BY_DEFAULT = ("first-steps", "training")
 
 @pytest.fixture(scope="module")
 def pages():
-    """Import the module that mkdocs runs as a hook, without mkdocs."""
+    """Import `docs/pages.py`, which mkdocs runs as a hook; the import does not need mkdocs."""
     sys.path.insert(0, str(DOCS))  # mkdocs adds the folder of a hook to the path in the same way
     try:
         spec = importlib.util.spec_from_file_location("pages_of_the_site", DOCS / "pages.py")
@@ -38,7 +38,7 @@ def pages():
 
 @pytest.fixture(scope="module")
 def id_pages(pages):
-    """Return the module that writes the pages of ids."""
+    """Return the module that writes a page of documentation for each environment id."""
     return pages.id_pages
 
 
@@ -231,7 +231,7 @@ def test_a_part_of_the_pages_can_be_made_alone(monkeypatch, id_pages):
     assert f"next: [{chosen[1]}]" in text and "before:" not in text
 
 
-# Head of a Markdown table, and the line below it.
+# Heading line of a Markdown table, and the line of dashes below it.
 HEAD = re.compile(r"^(\|.*\|)\n\|(?: *:?-+:? *\|)+$", re.MULTILINE)
 FOLDERS = ("docs", "baselines", "benchmarks", "tests")
 SOURCES = [*ROOT.glob("*.md"), *(path for name in FOLDERS for path in (ROOT / name).rglob("*.md"))]

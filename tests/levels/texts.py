@@ -1,4 +1,4 @@
-"""Levels and states of an id, and checks of their texts, for several test files."""
+"""Helpers of tests of level texts: draw levels and states of an environment, check their texts."""
 
 import functools
 
@@ -11,8 +11,8 @@ from jaxenvs import levels
 
 STEPS = 50
 IDS = [*jaxenvs.registry.list("Grid"), *jaxenvs.registry.list("BabyAI")]
-# Ids for the default tests. The texts of these ids and of `FULL` contain every header, which is a
-# line such as `carrying: red key` above the picture.
+# Ids for the default tests. Texts of these ids and of those in `FULL` have all kinds of headers. A
+# header is a line above the picture, such as `carrying: red key`.
 DEFAULT = ("BabyAI-KeyInBox-v0",)  # header `contents`: the object in a box
 # Ids whose texts are checked only with the marker `full`.
 FULL = (

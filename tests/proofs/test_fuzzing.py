@@ -1,4 +1,4 @@
-"""Tests of `fuzzing.py`: it saves results, and resumes them only with the same arguments."""
+"""Tests of `fuzzing.py`: it saves results, and continues a saved run if the options are equal."""
 
 import json
 

@@ -1,7 +1,8 @@
 """Tests that searches find optima known from Korf, breadth-first search or linear algebra.
 
-By default, only small instances are solved. `pytest -m slow tests/puzzles/test_optima.py -s` solves
-all instances, and prints the numbers of nodes and the times.
+No test runs by default; with the marker `full`, small instances are solved.
+`pytest -m slow tests/puzzles/test_optima.py -s` solves large instances, and prints numbers of nodes
+and times.
 """
 
 import time
@@ -52,7 +53,7 @@ def test_the_easiest_of_korfs_first_ten():
     assert result.cost == row.optimal == 46
 
 
-# Not run by default: `search/test_search.py` already checks exact distances of 8-puzzles.
+# Only with `full` or `slow`: `search/test_search.py` already checks exact distances of 8-puzzles.
 @pytest.mark.parametrize("count", [*with_full(10), pytest.param(100, marks=pytest.mark.slow)])
 def test_random_eight_puzzles_are_solved_at_their_exact_distance(count):
     puzzle = SlidingTile(size=3)

@@ -125,7 +125,7 @@ def walls_and_targets(instance, size):
 
 
 def predecessors_of(env, instance, words):
-    """Return packed predecessors of each board, (boards, 8, words), with actions and flags."""
+    """Return packed predecessors of each board (boards, 8, words), actions, mask of valid ones."""
 
     def back(instance, board):
         found = env.predecessors(instance, board)
@@ -136,7 +136,7 @@ def predecessors_of(env, instance, words):
 
 @pytest.mark.parametrize("env", [SMALL, *with_full(Sokoban())])
 def test_predecessors_are_complete_and_correct(env):
-    """In a part of the state space, `predecessors` reverses exactly the legal moves."""
+    """`predecessors` reverses exactly the legal moves, on boards near the start of a level."""
     moves = functools.partial(_packed_moves, env)
     for seed in range(3):
         level = nth(drawn(env, 60), seed)
@@ -251,9 +251,9 @@ def test_levels_differ_and_rooms_fill_the_field():
 
 
 def test_push_distances_are_those_of_a_single_box():
-    """A backward search that moves a single box finds the push distances of the levels.
+    """The push distances in levels are the fewest pushes that bring a single box to a target.
 
-    The search assumes that the player can reach every free cell.
+    The test finds them by a backward search, as if the player could reach every free cell.
     """
     env = Sokoban()
     levels = drawn(env, 500)

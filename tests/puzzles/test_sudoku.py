@@ -1,4 +1,4 @@
-"""Tests of Sudoku: placements against sets of digits, solvable levels, text, dead ends."""
+"""Tests of Sudoku: placements against a simple reference, solvable levels, text, dead ends."""
 
 import jax
 import jax.numpy as jnp
@@ -182,10 +182,10 @@ def test_all_symmetries_are_drawn():
 
 
 def test_digits_are_permuted_uniformly():
-    """Digits 1 and 2 share a box in the first row of a quarter of the grids.
+    """In a quarter of the grids, the digits 1 and 2 of the first row are in the same box.
 
-    This is the probability for two digits in a random order: 2 of the other 8 cells of the row are
-    in the same box.
+    A quarter is expected of a random order of digits: of the 8 cells that remain for the 2, the box
+    of the 1 has 2.
     """
     first = drawn(LEVELS)[:, 0]
     whole = first[(first > 0).all(axis=1)]

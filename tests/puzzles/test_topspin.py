@@ -1,4 +1,4 @@
-"""Tests of TopSpin: turns, reachable rings and their distances, bounds on every ring."""
+"""Tests of TopSpin: turns, reachable rings and their distances, the heuristic on every ring."""
 
 import math
 

@@ -36,8 +36,8 @@ DEEPEST = 5000  # distances with this many boards or more are checked only by th
 SMALL = [puzzle for puzzle in LEVELS if puzzle not in (Cube(size=3), Cube(size=3, turns="half"))]
 
 
-# Puzzles of the default tests: one of each class, and both sizes of the cube. The tables of the
-# other cubes (half turns, or turns of all faces) come from the same function.
+# Puzzles of the default tests: one of each class, and both sizes of the cube. The other cubes (half
+# turns, or turns of all faces) have tables of the same function, and are tested only with `full`.
 OF_EACH_CLASS = (Cube(size=2), Cube(size=3), Pyraminx(), Skewb())
 
 

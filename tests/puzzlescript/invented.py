@@ -22,7 +22,7 @@ MIDDLE = "SOUNDS; sfx0 12345; COLLISIONLAYERS; background; a, b; c, d; p, q, wal
 class Name(NamedTuple):
     """A name in a cell of a rule, with its modifier.
 
-    `layer` is the index of its objects' layer in `LAYERS`; -1 if they are on several layers.
+    `layer` is the index in `LAYERS` of the named objects' layer; -1 if they are on several layers.
     """
 
     modifier: str

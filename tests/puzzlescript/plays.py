@@ -1,4 +1,4 @@
-"""Play PuzzleScript games in one batch of the interpreter of jaxenvs; read its boards.
+"""Helpers to play PuzzleScript games, alone or in a batch, with the interpreter of jaxenvs.
 
 `masks` converts a board to the format of the original engine.
 """

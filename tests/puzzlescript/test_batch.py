@@ -38,7 +38,7 @@ MOST_STEPS = 4000  # maximum number of micro-steps of an input
 
 
 class Lane(NamedTuple):
-    """A play of a game in the engine."""
+    """A play of a level in the engine: the inputs, and the board before and after each input."""
 
     packer: Packer
     level: Level

@@ -1,4 +1,4 @@
-"""`PuzzleScript-v0`: fields, packed boards, text, masks, search, and folders of games."""
+"""Tests of `PuzzleScript-v0`: fields, packed boards, text, masks, search, and folders of games."""
 
 import errno
 import re
@@ -74,8 +74,8 @@ def test_boards_survive_packing_in_random_play(everything):
 def test_boards_keep_several_objects_of_a_layer(tmp_path):
     """A packed board can store two objects of one layer in the same cell.
 
-    In this game, a rule can add them: it keeps a crate and adds an object of its layer drawn by
-    `random`.
+    In the game of this test, play can lead to such a cell: a rule keeps a crate and adds a random
+    object of the crate's layer.
     """
     source = (collection.SHIPPED / "crates.txt").read_text("utf-8")
     source = source.replace("O = Target", "O = Target\nThing = Wall or Crate", 1)
@@ -132,7 +132,7 @@ def test_levels_survive_text(game):
 
 @pytest.mark.parametrize("game", GAMES)
 def test_a_level_copied_from_the_source_is_the_level(game):
-    """`read_level` fills cells without a background like the loader of a game's source."""
+    """`read_level` gives cells without a background the same background as the game's loader."""
     source = (collection.SHIPPED / f"{game}.txt").read_text("utf-8")
     env = PuzzleScript(game=game)
     for level in env.collection.games[0].levels:
@@ -173,7 +173,7 @@ def test_text_survives_other_backgrounds_capitals_and_many_kinds_of_cells(tmp_pa
     kinds = [1 << game.background | i << len(game.objects) - 6 for i in range(64)]
     cells = [kinds[:32], kinds[32:]]
     assert glyphs.parsed(game, glyphs.written(game, cells)) == cells
-    # The first background, column by column, fills the cells that have none, as in the source.
+    # A cell without a background gets the first one of the drawing, searched column by column.
     floor, grass, player = (1 << game.objects.index(name) for name in ("floor", "grass", "player"))
     assert glyphs.parsed(game, "P.\n,P") == [
         [player | grass, floor],

@@ -1,6 +1,6 @@
 """The PuzzleScript interpreter of jaxenvs plays like the original engine.
 
-They are compared in the engine's demo games and recordings, in a folder of games, and in random
+Tests compare the two in the engine's demo games and recordings, in a folder of games, and in random
 games. JAXENVS_PUZZLESCRIPT is the path of a checkout of the engine. JAXENVS_PUZZLESCRIPT_GAMES is
 the path of the folder. With JAXENVS_PUZZLESCRIPT_STRIDE=n, only every n-th game of the folder is
 played.
@@ -31,7 +31,7 @@ from jaxenvs.puzzlescript.tables import Level
 
 COLLECTION = os.environ.get("JAXENVS_PUZZLESCRIPT_GAMES", "")
 STRIDE = int(os.environ.get("JAXENVS_PUZZLESCRIPT_STRIDE", "1"))
-SHARED = 12  # number of games larger than "small" that share a compiled program
+SHARED = 12  # maximum number of games above size "small" that share a compiled program
 # Limits: micro-steps of an input, and processor time of a play. A play that exceeds a limit gets
 # the outcome "cut".
 MOST_STEPS, MOST_SECONDS = 4000, float(os.environ.get("JAXENVS_PUZZLESCRIPT_SECONDS", "60"))
@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.full, needs_engine]
 
 
 class Play(NamedTuple):
-    """Inputs to play in a level."""
+    """A level of a game, and the inputs to play in the level."""
 
     name: str
     source: str

@@ -43,7 +43,7 @@ class Problem(NamedTuple):
 
 
 def games() -> Iterator[tuple[Path, str, Game]]:
-    """Yield the games that this file searches."""
+    """Yield (path, source, game): games up to the size `LARGEST` that draw no random numbers."""
     demo = Path(engine.CHECKOUT, "src", "demo").glob("*.txt")
     for path in (*sorted(engine.SHIPPED.glob("*.txt")), *sorted(demo)):
         source = path.read_text("utf-8")

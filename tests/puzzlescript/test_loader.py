@@ -1,4 +1,4 @@
-"""Tests of the PuzzleScript loader: its tables equal the engine's, and errors name the line."""
+"""Tests of the PuzzleScript loader: it compiles games as the engine does; errors name the line."""
 
 import json
 import random
@@ -49,7 +49,8 @@ def test_a_rule_becomes_one_rule_for_each_direction():
     player, crate = (1 << game.objects.index(name) for name in ("player", "crate"))
     first = group[3].rows[0]
     assert [cell.op for cell in first] == [player, crate]
-    # Bit of the movement to the right on the third layer.
+    # 8 is the bit of the movement to the right. Each layer has 5 bits; Player and Crate are on
+    # layer 2.
     assert first[0].mp == first[1].replacement.ms == 8 << 5 * 2
     assert game.player == player and game.wins[0].kind == "all"
 

@@ -1,4 +1,4 @@
-"""The PuzzleScript interpreter equals the original engine, state by state."""
+"""Tests that the PuzzleScript interpreter reaches the same states as the original engine."""
 
 import functools
 import re
@@ -16,8 +16,8 @@ from jaxenvs import puzzlescript
 from jaxenvs.puzzlescript.machine import START, Machine, Packer, Size, matches
 from jaxenvs.puzzlescript.tables import Level
 
-DIGITS = 8  # number of digits of a digest
-BATCH = 40  # number of plays in a batch; a CPU plays groups of up to 16, so three groups
+DIGITS = 8  # number of hexadecimal digits of the digest of a board
+BATCH = 40  # number of plays in a batch; a CPU plays at most 16 together, so in three groups
 QUICK = 14  # number of inputs of each random play that the default tests replay
 SLOW = ("porter.txt", "prism.txt", "garden.txt")
 
@@ -92,7 +92,7 @@ def quick(lanes: Lanes) -> list[int]:
 
 
 def mistakes(lanes: Lanes, chosen: list[int], play: Any, most: int = 1000) -> list[str]:
-    """Replay recorded plays with the function `play`; return where each differs from the engine.
+    """Replay recorded plays with the function `play`; return where plays differ from the engine.
 
     Only the first `most` inputs of a play are replayed, unless the play wins.
     """

@@ -22,7 +22,7 @@ VALUES = {"wall": 1, "target": 2, "crate": 3, "player": 5}
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory):
-    """Return Sokoban, its PuzzleScript game, and the same levels for each of them, stacked."""
+    """Return `Puzzle-Sokoban`, Sokoban as a PuzzleScript game, and the same levels for each."""
     easy, sokoban = (
         jaxenvs.make("Puzzle-Sokoban-6x6-v0", size=SIZE, boxes=BOXES, pulls=n) for n in (1, 20)
     )

@@ -1,4 +1,4 @@
-"""Tests of `PuzzleScript`: selected games and levels, shared observations, masks, shaping."""
+"""Tests of fields of `PuzzleScript`: games and levels to draw from, observation, mask, shaping."""
 
 import shutil
 

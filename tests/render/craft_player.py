@@ -42,7 +42,7 @@ def beyond(cell: Cell, step: Cell, times: int = 1) -> Cell:
 class Player:
     """Player that presses keys of a controller, and records them in `keys`.
 
-    The methods that return bool press at most one key per call, and return whether they did.
+    Methods that act, such as `walk`, press at most one key per call, and return whether they did.
     """
 
     def __init__(self, controller: Controller) -> None:
@@ -95,7 +95,10 @@ class Player:
         return EVENING < self.hour < MORNING
 
     def room(self, closed: Cell | None = None) -> int:
-        """Return the number of cells that can be reached without crossing `closed`, at most 5."""
+        """Return the number of cells in reach without crossing `closed`.
+
+        The result is exact below 5; a larger area gives 5 or more.
+        """
         seen, todo = {self.at}, [self.at]
         while todo and len(seen) < 5:
             cell = todo.pop()
@@ -301,7 +304,7 @@ class Player:
             yield "eat_plant", lambda: self.walk(self.all_of(Block.PLANT))
 
     def tools(self, material: str, keys: str, table: bool) -> Iterator[bool]:
-        """Try the steps towards the missing tools of a material; yield whether each pressed a key.
+        """Try the steps towards missing tools of a material; yield whether a step pressed a key.
 
         The caller stops at the first step that has pressed a key.
         """

@@ -31,7 +31,7 @@ def playing(id: str = ID) -> Viewer:
 
 
 class Served:
-    """A session that is served to pages, see `serving`."""
+    """A session that `serving` serves to pages, with the pages that a test opens."""
 
     def __init__(self, show: Show, door: server.Door, http: aiohttp.ClientSession) -> None:
         self.show, self.door, self.http = show, door, http

@@ -1,4 +1,4 @@
-"""Tests of animations: format by suffix, correct frames, older files that survive a failure."""
+"""Tests of animations: format by suffix, correct frames; a failed write keeps the older file."""
 
 import importlib
 import re

@@ -1,4 +1,4 @@
-"""Tests of key presses on a controller, without a window."""
+"""Tests of `Controller`, which turns key presses into actions of a session; without a window."""
 
 import jax
 import jax.numpy as jnp
@@ -140,7 +140,7 @@ def test_scrubbing_reaches_both_ends():
 def test_saving_shows_a_notice_until_the_next_key():
     controller = playing()
     press(controller, "g")
-    assert controller.notice == ""  # no notice, because this viewer does not support saving
+    assert controller.notice == ""  # no notice: the controller has no function `save` yet
     controller.save = lambda: "saved"
     press(controller, "g")
     assert controller.notice == "saved"

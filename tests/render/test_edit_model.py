@@ -1,4 +1,4 @@
-"""Tests of the editor's model and files: changes, undo, faults, and saving; without pygame."""
+"""Tests of the level editor's `Model` and `File`: changes, undo, faulty levels, saving."""
 
 import subprocess
 import sys

@@ -1,4 +1,8 @@
-"""Tests of the level editor of `--web` without a browser: a page's messages, journal of changes."""
+"""Tests of `jaxenvs levels edit --web`: messages from pages, and the journal of changes.
+
+Python code plays the role of a page, so no browser is needed. After the server was killed,
+`--resume` repeats the changes in the journal.
+"""
 
 import asyncio
 
@@ -144,7 +148,7 @@ def test_changes_are_not_repeated_on_another_file(tmp_path):
     written(tmp_path, DOOR)
     with pytest.raises(UsageError, match="put that file back"):
         made.again(tmp_path)
-    assert made.path.stat().st_size == length  # the refused journal keeps the changes
+    assert made.path.stat().st_size == length  # the journal was refused, but keeps the changes
     written(tmp_path, KEY)
     assert made.again(tmp_path).is_changed
 

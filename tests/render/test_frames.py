@@ -33,7 +33,7 @@ def test_compose_equals_the_loop_over_tiles(rows, columns, size):
 
 @functools.cache
 def valid_sprites() -> np.ndarray:
-    """Return the indices of all sprites except the error sprite."""
+    """Return the indices of all sprites but the one of invalid tiles."""
     atlas = SPRITES.atlas(8)
     unknown = atlas[int(SPRITES.sprite(0x0F, 0, 0))]
     return np.flatnonzero((atlas != unknown).any(axis=(1, 2, 3)))

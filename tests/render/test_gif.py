@@ -1,4 +1,4 @@
-"""Tests of GIFs: exact pictures, one frame per picture, older files that survive a failure."""
+"""Tests of GIFs: exact pictures, one frame per picture; a failed write keeps the older file."""
 
 import numpy as np
 import pytest

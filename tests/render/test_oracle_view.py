@@ -1,4 +1,7 @@
-"""Tests of `--oracle`: its plan shortens with each step; leaving the plan starts a new search."""
+"""Tests of `--oracle`, which shows the least number of steps to success from the current state.
+
+A search finds a plan. Steps along the plan need no new search; leaving the plan starts one.
+"""
 
 import threading
 import time

@@ -14,7 +14,7 @@ from jaxenvs.render.controls import TIME, Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
 
-# The first id of each puzzle class, and a second id of Cube and of Sudoku, which has other actions.
+# The first id of each puzzle class; of Cube and Sudoku also a second id, whose actions differ.
 IDS = [ids[0] for ids in jaxenvs.registry.classes("Puzzle").values()]
 IDS += ["Puzzle-Cube-2x2-v0", "Puzzle-Sudoku-v0"]
 
@@ -46,7 +46,7 @@ def test_every_action_can_be_taken_and_no_key_means_two_things(id):
         playing.mode = mode
         keys = [key for binding in playing.bindings for key in binding.keys]
         assert len(keys) == len(set(keys)) and "h" in keys and "escape" in keys
-        assert "r" in keys or "n" in keys  # one key starts a new level
+        assert "r" in keys or "n" in keys  # R or N starts a new level
     reached = {i for i, row in enumerate(playing.actions) if set(row.keys) - set(TIME)}
     if ways is not None:
         state = env.reset(jax.random.key(0)).state if id.startswith("Puzzle-TSP") else None
@@ -75,7 +75,7 @@ def test_every_action_can_be_taken_and_no_key_means_two_things(id):
         ("Puzzle-Pancake-10-v0", "down down down space", "flip 4"),
         ("Puzzle-PegSolitaire-v0", "down down down right space right right space", "3,1 right"),
         ("Puzzle-Sudoku-v0", "down right right 7", "r2c3=7"),
-        # Together, these cover all ways to select an action: its own key, one place, or two places.
+        # With these cases, all ways to select an action are tested: its key, one place, two places.
         *with_full(
             ("Puzzle-SlidingTile-3x3-v0", "d", 1),
             ("Puzzle-Pyraminx-v0", "B", "B'"),

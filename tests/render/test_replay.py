@@ -1,4 +1,4 @@
-"""Tests of replays: the file contains the frames of `board_painter`, and a browser shows them."""
+"""Tests of replays, HTML files that show episodes: frames are the pictures of `board_painter`."""
 
 import base64
 import functools

@@ -1,4 +1,8 @@
-"""Tests of a session without a display: history, cursor, branches, episodes and clock."""
+"""Tests of `Session`: history, cursor, branches, episodes and clock.
+
+A session holds the environments that a window shows as boards, the history of their time steps, and
+the cursor, which is the displayed time step.
+"""
 
 import jax
 import jax.numpy as jnp

@@ -17,7 +17,7 @@ NAMES = ["turn left", "turn right", "U", "U'", "7"]
 
 @pytest.fixture
 def typed(monkeypatch, capsys, no_display):
-    """Return a function that plays with lines of input and returns exit code and output."""
+    """Return a function that plays with the given input lines; it returns exit code and output."""
 
     def run(*lines: str, args: tuple[str, ...] = ()) -> tuple[int, str]:
         monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))

@@ -1,4 +1,7 @@
-"""Tests of `--web` as a command: journals, resuming a killed server, ports, and bad options."""
+"""Tests of the option `--web`: journals, resuming a killed server, ports, and bad options.
+
+A journal is a file of the commands that a session has run; `--resume` replays the journal.
+"""
 
 import asyncio
 import contextlib
@@ -155,7 +158,7 @@ def test_journals_are_bounded_and_private(tmp_path, book, monkeypatch):
 
 @contextlib.contextmanager
 def default_signals() -> Iterator[None]:
-    """Set the default handlers of SIGINT and SIGHUP, which processes started inside inherit."""
+    """Set the default handlers of SIGINT and SIGHUP, also for processes started in the block."""
     names = [signal.SIGINT, signal.SIGHUP]
     before = [signal.signal(name, signal.SIG_DFL) for name in names]
     try:
@@ -192,7 +195,7 @@ def ended(process: subprocess.Popen) -> str:
 
 
 async def visited(address: str, *keys: str, shows: str) -> np.ndarray:
-    """Open a page, press keys, and return the picture once its position reads `shows`."""
+    """Open a page, press keys, and return the picture once the page says that it is at `shows`."""
     origin = address.split("/?")[0]
     there = {"url": address.replace("/?", "/session?"), "headers": {"Origin": origin}}
     async with (

@@ -1,4 +1,4 @@
-"""Tests of `--web`: pictures, commands and limits of pages, with pages that need no browser."""
+"""Tests of `--web`, which serves a session to web pages; Python code plays the role of a page."""
 
 import asyncio
 import threading

@@ -150,7 +150,7 @@ async def play(page: Page, folder: Path) -> None:
 
 
 async def wait(page: Page, folder: Path) -> None:
-    """Press a key while the kernel is busy."""
+    """Press a key while the kernel is busy; the key must act once the kernel is free."""
     await run_cell(page, 2)
     await click(page)
     await page.key("ArrowRight")
@@ -160,7 +160,10 @@ async def wait(page: Page, folder: Path) -> None:
 
 
 async def run_again(page: Page, folder: Path) -> None:
-    """Show the widget in a second output, run the first cell again, and end the kernel."""
+    """Show the widget in a second output, run the first cell again, and end the kernel.
+
+    Running the cell again starts a new session. After the end of the kernel, the widget says so.
+    """
     await run_cell(page, 3)
     await page.until("document.querySelectorAll('.jaxenvs-viewer').length === 2")
     await run_cell(page, 0)

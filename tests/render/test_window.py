@@ -1,4 +1,4 @@
-"""Tests of the window on SDL's dummy display, with synthetic events."""
+"""Tests of the window of `jaxenvs play` and `watch`: synthetic events, SDL's dummy display."""
 
 import threading
 import time

@@ -13,7 +13,7 @@ VERTICES, ACTIONS, PREDECESSORS = 14, 3, 8
 
 
 class Graph(NamedTuple):
-    """A graph, which is the instance of a level in the domain `Graphs`.
+    """A graph: the `instance` of a level in the search domain `Graphs`, whose boards are vertices.
 
     In a batch of graphs, each array has the graphs as an additional first axis.
     """

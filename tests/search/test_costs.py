@@ -1,4 +1,4 @@
-"""Tests of search with arbitrary costs and no heuristic, and of the open list's bucket ranges."""
+"""Tests of search with arbitrary costs and no heuristic, and of the buckets of the open list."""
 
 import functools
 import heapq
@@ -104,7 +104,9 @@ adapted = jax.jit(open_list.adapted, static_argnums=2)
 
 
 def moved(todo, priorities, batch):
-    """Adapt the ranges of the open list's buckets until they fit; return (list, number of changes).
+    """Adapt the ranges of the open list's buckets until they fit the priorities.
+
+    Returns the open list and the number of changes.
 
     After each change of the ranges, all entries are popped and pushed again.
     """
@@ -128,7 +130,7 @@ def moved(todo, priorities, batch):
     ],
 )
 def test_the_open_list_finds_ranges_that_order_its_entries(width):
-    """The open list adapts its ranges to the priorities, until entries leave roughly in order.
+    """The open list adapts the ranges of its buckets, so that entries leave roughly by priority.
 
     The priorities are between 1e-3 and 1e6. The parameter `width` is a bad initial width of the
     ranges.

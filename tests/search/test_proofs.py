@@ -1,7 +1,7 @@
 """Tests that compare the proofs and bounds of searches with exact costs.
 
-The default run uses a few hundred random graphs; `pytest -m slow tests/search/test_proofs.py -s`
-uses 4,096 for each combination of settings.
+With the marker `full`, two combinations of settings are tested on 256 random graphs each.
+`pytest -m slow tests/search/test_proofs.py -s` tests all combinations on 4,096 graphs each.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Tests of descriptions of changes: pairs of states, and the expected sentences."""
+"""Tests of `describe_changes`, which says in words how a state differs from the state before."""
 
 import itertools
 

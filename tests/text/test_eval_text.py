@@ -1,4 +1,4 @@
-"""Tests of the command `jaxenvs eval-text`, and of `progress` (0 to 1) in an episode."""
+"""Tests of the command `jaxenvs eval-text`, and of `progress`, an episode's score from 0 to 1."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Tests of XLand's task sets: tasks equal to xminigrid's, checksums, cached files, methods."""
+"""Tests of XLand's task sets: equal to xminigrid's, checksums, cached files, `Benchmark`."""
 
 import functools
 import pickle
@@ -63,8 +63,8 @@ def pairs(rule: tuple[int, ...]) -> list[tuple[int, ...]]:
 def test_lanes_draw_what_the_serial_script_draws(monkeypatch):
     """Parallel lanes give the same sequence of tasks as the serial script.
 
-    A lane draws tasks from its own position of the stream of random numbers. Lanes are few and
-    short here, so the sequence passes through many lanes, and has tasks that no lane has drawn.
+    A lane draws tasks from its own position of the stream of random numbers. Lanes are short here,
+    so the sequence often passes to the next lane, and has tasks that no lane has drawn.
     """
     monkeypatch.setattr(exact, "LANES", 24)
     monkeypatch.setattr(exact, "TASKS", 12)

@@ -19,8 +19,8 @@ from jaxenvs.xland import Rule, Ruleset, exact
 from jaxenvs.xland.generator import Recipe
 from jaxenvs.xland.sets import SETS
 
-# p-value below which a test fails; smallest number of occurrences of a value in both samples
-# together. Rarer values are merged.
+# REJECT: p-value below which a test fails. RARE: values that occur less often than this, in both
+# samples together, are merged.
 REJECT, RARE = 1e-4, 10
 OF_SETS = {name: wanted.recipe for name, wanted in SETS.items() if name[-2:] != "3m"}
 MIXED = Recipe(2, 0.2, 2, 2)  # settings that use every part of the task generator

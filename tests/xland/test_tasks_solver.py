@@ -1,4 +1,8 @@
-"""Tests of `solve`: its actions win, `shortest` is optimal, and unwinnable tasks have no win."""
+"""Tests of `solve`, which searches for actions that reach the goal of an XLand task.
+
+The actions that it finds win; with `shortest=True`, no shorter sequence wins. For tasks without a
+solution, `winnable` is False.
+"""
 
 import functools
 from typing import Any

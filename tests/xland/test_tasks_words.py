@@ -1,4 +1,4 @@
-"""Tests of tasks as text: formatting inverts parsing, errors name the line, text is complete."""
+"""Tests of tasks as text: parsing inverts formatting, and descriptions name every tile."""
 
 import re
 

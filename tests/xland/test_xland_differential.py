@@ -17,7 +17,7 @@ ROWS = 11 * 15
 
 
 def compared(play, seed, rows=ROWS, size=SIZE, num_rules=NUM_RULES):
-    """Return the differences in a batch, the kinds of fired rules, and the kinds of reached goals.
+    """Return how the libraries differ in a batch, the kinds of fired rules, and of reached goals.
 
     A row is an environment. A kind of rule counts as fired if a rule fired in a row that has only
     rules of this kind.
@@ -29,7 +29,7 @@ def compared(play, seed, rows=ROWS, size=SIZE, num_rules=NUM_RULES):
 
 
 def lockstep(played, size):
-    """Return the differences in a batch, and two masks of its environments.
+    """Return how the libraries differ in a batch, and two masks of its environments.
 
     The first mask tells where a rule fired, the second mask where the goal was reached.
     """
@@ -55,15 +55,15 @@ def test_dense_worlds_play_as_the_package():
 
 
 def test_hostile_worlds_play_as_the_package():
-    """Compare levels with arbitrary tiles in all cells, and with agents on the border.
+    """Play on levels with arbitrary tiles in all cells, and with agents on the border of the grid.
 
-    On the border, XLand-MiniGrid wraps and clamps indices.
+    There, XLand-MiniGrid wraps and clamps the indices of cells; XLand must do the same.
     """
     check(worlds.hostile, range(5))
 
 
 def test_tasks_of_the_sets_play_as_the_package():
-    """Compare tasks of the sets small and trivial in all layouts of this size, with doors."""
+    """Play tasks of `small-1m` and `trivial-21k` in all layouts that have the size `SIZE`."""
     played = worlds.small_tasks(np.random.default_rng(0), ROWS, STEPS, SIZE, NUM_RULES)
     different, fired, reached = lockstep(played, SIZE)
     assert not different and min(fired.sum(), reached.sum()) > 3
@@ -72,7 +72,7 @@ def test_tasks_of_the_sets_play_as_the_package():
 @pytest.mark.slow
 @pytest.mark.parametrize("id", registry.list("XLand"))
 def test_tasks_of_all_sets_play_as_the_package_in_each_layout(id):
-    """Compare levels that XLand-MiniGrid draws, with tasks of four sets."""
+    """Play tasks of four task sets on levels that XLand-MiniGrid draws."""
     env, rng = jaxenvs.make(id), np.random.default_rng(0)
     names = [name for name in SETS if name[-2:] != "3m"]
     ruleset = worlds.chosen(rng, ROWS, names, env.num_rules, env.num_tiles)

@@ -1,4 +1,7 @@
-"""Tests of layouts against xminigrid 0.9.3: the same walls and door cells, uniform positions."""
+"""Tests of layouts against xminigrid 0.9.3: equal walls and door cells, uniform positions.
+
+Levels must have objects, doors and agents in all possible cells equally often.
+"""
 
 import functools
 
@@ -19,7 +22,7 @@ LAYOUTS = tuple(layouts.SIZES)
 BY_DEFAULT = ("XLand-R4-9x9-v0", "XLand-R9-16x16-v0")
 LAID = ((3, 1), (12, 5), (3, 1), (6, 2))  # (kind, colour) of the tiles to place; two are equal
 LEVELS, THEIRS = 4_000, 400
-UNLIKELY = 1e-4 / len(IDS)  # p-value below which a chi-square test fails; an id has about ten tests
+UNLIKELY = 1e-4 / len(IDS)  # p-value below which a chi-square test fails; about 10 tests per id
 
 
 def some(ids):

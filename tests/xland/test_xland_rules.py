@@ -1,4 +1,4 @@
-"""Tests of rules by drawings: a board, a task, actions, and the expected board.
+"""Tests of XLand's rules by drawings: a board, a task, actions, and the expected board.
 
 The expected boards were checked with xminigrid 0.9.3. Boards have 3 x 3 cells inside walls. A cell
 is a word: the letters of its kind and its colour, as in `jaxenvs.xland.facts`. In the agent's cell,

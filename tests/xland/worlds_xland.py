@@ -1,4 +1,7 @@
-"""Levels and tasks to compare XLand with XLand-MiniGrid: dense, arbitrary, or of task sets."""
+"""Batches of levels, tasks and actions for tests that compare XLand with XLand-MiniGrid.
+
+Levels are rooms crowded with objects, grids of arbitrary tiles, or layouts with tasks of task sets.
+"""
 
 import functools
 import random
@@ -60,13 +63,13 @@ def hostile(rng, rows, steps, size, num_rules):
 
 @functools.cache
 def tasks_of(name):
-    """Return the first 1,000 tasks that xminigrid's script draws for a set; tasks may repeat."""
+    """Return the first 1,000 tasks of xminigrid's script for a task set; some may be equal."""
     recipe, rng = SETS[name].recipe, random.Random(exact.SEED)
     return exact._packed([exact.drawn(rng, recipe) for _ in range(1_000)], recipe).unpacked()
 
 
 def chosen(rng, rows, names, num_rules, num_tiles):
-    """Return `rows` tasks, drawn from the named sets in turn, and padded to equal sizes."""
+    """Return `rows` random tasks, in turn from the task sets `names`, padded to equal sizes."""
     parts = []
     for name in names:
         index = rng.integers(0, 1_000, -(-rows // len(names)))
@@ -78,7 +81,7 @@ def chosen(rng, rows, names, num_rules, num_tiles):
 
 
 def laid(rng, plan, size, init_tiles):
-    """Return (grids, poses) of random levels of a layout, one for each row of `init_tiles`."""
+    """Return (grids, poses) of random levels of the layout `plan`, one per row of `init_tiles`."""
     rows = len(init_tiles)
     grid = np.repeat(plan.grid.reshape(1, -1), rows, axis=0)
     each = np.arange(rows)[:, None]
@@ -93,7 +96,7 @@ def laid(rng, plan, size, init_tiles):
 
 
 def small_tasks(rng, rows, steps, size, num_rules):
-    """Return `Worlds` with all layouts of this size, and tasks of `small-1m` and `trivial-21k`."""
+    """Return `Worlds` in all layouts that have this size, with tasks of two task sets."""
     ruleset = chosen(rng, rows, ("small-1m", "trivial-21k"), num_rules, SETS["small-1m"].num_tiles)
     plans = [
         layouts.drawn(layout, size) for layout, sizes in layouts.SIZES.items() if size in sizes
@@ -105,7 +108,7 @@ def small_tasks(rng, rows, steps, size, num_rules):
 
 
 def played(rng, grid, pose, ruleset, steps):
-    """Return `Worlds` with these levels and tasks, and with random actions.
+    """Return `Worlds` with the given levels (`grid`, `pose`) and tasks, and with random actions.
 
     Every second agent is moved to a cell next to a random object, facing the object, if this cell
     is free.
