@@ -172,8 +172,8 @@ def _measure(args: argparse.Namespace) -> list[dict[str, Any]]:
 def _completed(env_id: str, record: dict[str, Any], args: argparse.Namespace) -> dict[str, Any]:
     """Return the complete record of an id.
 
-    `record` has the figures of the id that the file of `--json` contains, or is empty. These
-    figures are kept; all missing figures are measured.
+    `record` has the figures of the id that were read from the file of `--json`; it is empty if
+    there are none. These figures are kept, and all missing figures are measured.
     """
     work = record.get("work", {})
     lacking = [source for source in sources(env_id) if source not in work]

@@ -58,8 +58,8 @@ SEED = 0
 RAY = Path(__file__).with_name("results") / "ray.json"
 # `--mode` of the benchmark `scaling_ray` -> the learner (`--algo`) that it trains.
 MODES = {"sync": "ppo-ray", "async": "ppo-ray", "apex": "apex"}
-# Runs on Ray were trained in `SlowCartPole-v0`, which is CartPole with steps of 5 ms. The table
-# lists them under this id.
+# Id under which the table lists runs on Ray. They were trained in `SlowCartPole-v0`, which is
+# CartPole with a pause, so that a step takes 5 ms of real time.
 GYM_CARTPOLE = "gym:CartPole-v1"
 _SEED = re.compile(r" --seed [\d{},]+")
 

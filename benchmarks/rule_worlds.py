@@ -60,9 +60,9 @@ def ours(name: str, num_envs: int, source: str = "default", env_id: str = ID) ->
 
 
 def package(name: str, num_envs: int, env_id: str = ID) -> Contestant:
-    """Return XLand-MiniGrid's batch with tasks of task set `name`.
+    """Return a batch of XLand-MiniGrid's environments, to be timed against ours.
 
-    Each environment keeps its task when it is reset.
+    The tasks come from task set `name`. Each environment keeps its task when it is reset.
     """
     xminigrid = importlib.import_module("xminigrid")
     types = importlib.import_module("xminigrid.types")

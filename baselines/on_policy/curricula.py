@@ -40,7 +40,7 @@ class OverLevels(ppo_rnn.Settings):
     memory: Annotated[int, Bounds()] = 128
     # steps that each environment makes in an update, all in the same level
     rollout_steps: Count = 256
-    # source of levels at resets: fresh, exact or auto; all give the level the curriculum chose
+    # source of levels at resets; every value gives the level that the curriculum chose
     reset_source: str | None = "fresh"
 
     def check(self) -> None:

@@ -77,7 +77,7 @@ class Projectile(NamedTuple):
 
 
 class Plants(NamedTuple):
-    """All slots of growing plants: arrays over slots, int32 and flags. No slot is ever freed."""
+    """All slots of growing plants. Each field has one value for each slot; no slot is freed."""
 
     row: Any
     column: Any

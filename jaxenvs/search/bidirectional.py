@@ -288,11 +288,11 @@ class _Both:
     def _rest(
         self, back: Search, instance: Any, actions: Array, length: Array, row: Array
     ) -> tuple[Array, Array]:
-        """Append the actions from the board where the searches meet to the goal.
+        """Complete a solution: append the actions that lead from the meeting board to the goal.
 
-        row: row of the board's node in the store of the backward search. `actions` contains the
-            `length` actions from the start to the board. Returns the actions and the length of the
-            whole solution.
+        The two searches meet at this board. `actions` contains the `length` actions from the start
+        to the board, and `row` is the row of the board's node in the store of the backward search.
+        Returns the actions and the length of the whole solution.
         """
         nodes = back.store.nodes
 

@@ -54,7 +54,6 @@ SLOW = (
 BOTH = [*IDS, *(pytest.param(id, marks=pytest.mark.slow) for id in SLOW)]
 
 
-
 def small(id):
     """Return the environment of an id, with small rooms where an exhaustive search needs them."""
     smaller = {"BabyAI-MiniBossLevel-v0": {"num_rows": 1, "room_size": 4}}

@@ -1,8 +1,8 @@
-"""Conversion of MiniGrid's and BabyAI's levels from texts to pictures of the editor, and back.
+"""Conversion of a level of MiniGrid or BabyAI from its text to the level editor's grid, and back.
 
-A sign is the two characters of one cell, see `jaxenvs.levels.palette`. A grey box with a key has
-the sign `?` plus the letter of the key's colour in the editor. In a text, its sign is `Be`, and a
-line `contents:` names the key.
+A sign is the two characters of one cell, see `jaxenvs.levels.palette`. Text and editor differ in
+the sign of a grey box that contains a key. In the editor it is `?` plus the letter of the key's
+colour. In a text it is `Be`, and a line `contents:` names the key.
 """
 
 import functools

@@ -76,7 +76,8 @@ class Turn(NamedTuple):
     # Start cells of the matches that `rule` had before any of them was applied. If the rule is
     # simple (see `Tables.simple`), a match is removed when it is applied or dropped.
     waiting: UInt32[Array, "rows gaps side words"]
-    pointer: Place  # tuple (a match for each row) to which `rule` was applied last
+    # Matches to which `rule` was applied last, one for each row (bracket) of the rule.
+    pointer: Place
     # For each layer: cells that an object has left since the movement of objects began.
     vacated: UInt32[Array, "layers side words"]
     # -2 if a micro-step moves objects of all cells together. If it moves objects of one cell only
