@@ -22,7 +22,7 @@ FOLDER = "web"  # subfolder of the cache folder
 MAX_BYTES = 2**20  # maximum size of a journal, in bytes
 MAX_FILES = 50  # maximum number of journals; the oldest ones are removed
 MAX_NUMBER = 10**6  # largest number that a command may have as an argument
-# While the game plays automatically, its steps are added to the journal at least this often, in
+# While the game plays automatically, its steps are added to the journal about this often, in
 # seconds.
 EVERY = 1.0
 FULL = "the journal is full"
