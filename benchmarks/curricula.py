@@ -27,11 +27,15 @@ COMMON += " --learning-rate 5e-4 --no-anneal"
 PLR = "--algo plr --memory 0 --buffer 500"
 SFL = "--algo sfl --memory 0 --candidates 500 --candidate-envs 100 --candidate-steps 200 --kept 100"
 SCORES = ("pvl", "maxmc", "l1", "learnability", "regret")
+# In a rollout of the time limit, no level has both a success and a failure, and the learnability of
+# all levels is 0. So the rollouts of this method are twice as long, with half as many environments.
+LONG = "--rollout-steps 200 --num-envs 16"
 DR = "dr"  # domain randomisation
 # Name of the method -> flags of `jaxenvs train`.
 METHODS = {
     DR: "",
     **{f"plr-{score}": f"{PLR} --score {score}" for score in SCORES},
+    "plr-learnability": f"{PLR} --score learnability {LONG}",
     "accel-maxmc": f"{PLR} --score maxmc --edits 5 --replay-prob 0.8",
     "sfl": f"{SFL} --every 50",
 }

@@ -57,7 +57,7 @@ def measure(path: Path, levels: int, steps: int) -> list[dict[str, Any]]:
     run = Run.open(path)
     made = {each["update"]: each["steps"] for each in run.records()}
     learner = scoring(run, levels)
-    played = jax.jit(over_seeds(lambda given: outcomes(learner, *given, steps)))
+    played = jax.jit(over_seeds(lambda given: outcomes(learner, given[0], given[1], steps)))
     rows = []
     for seed, label in enumerate(run.config.labels):
         key = jax.random.fold_in(jax.random.key(label["seed"]), EVALUATION)
@@ -141,7 +141,7 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float | None:
     """Return Spearman's rank correlation, or None if one of the arrays is constant."""
     if np.ptp(a) == 0 or np.ptp(b) == 0:
         return None
-    return _rounded(stats.spearmanr(a, b).statistic)
+    return _rounded(stats.pearsonr(stats.rankdata(a), stats.rankdata(b))[0])
 
 
 def _rounded(value: Any) -> float:

@@ -15,13 +15,14 @@ towards `total_steps`, even if an update only scores levels.
 
 import dataclasses
 import math
+import sys
 from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32, PyTree
 
-from ..core import level_buffer, level_scores
+from ..core import level_buffer, level_scores, processes
 from ..core.bounds import Bounds, Count, NonNegativeInt, Share, Swept
 from ..core.given_levels import edited, new_levels
 from ..core.learner import Learner
@@ -91,6 +92,7 @@ def check(learner: PLRLearner, seeds: int, episodes: int) -> None:
     curricula.check_env(learner, settings.rollout_steps, "rollout_steps")
     if settings.score == "learnability":
         curricula.check_success(learner, "score=learnability")
+        _warn_of_short_rollouts(learner)
     if settings.score == "regret" and not curricula.has_optima(env):
         raise ValueError(
             f"score=regret needs the best return of each level inside the compiled program, which "
@@ -103,6 +105,23 @@ def check(learner: PLRLearner, seeds: int, episodes: int) -> None:
             f"fill={settings.fill}: replays begin after {first_replay(learner)} updates and the "
             f"run has {settings.updates}, so a robust run would learn nothing; give more "
             f"--total-steps, a smaller --buffer or --fill, or --no-robust"
+        )
+
+
+def _warn_of_short_rollouts(learner: PLRLearner) -> None:
+    """Print a warning if an episode that reaches the time limit leaves room for no other episode.
+
+    Such an episode is the only one of its rollout. If episodes fail only at the time limit, no
+    level has both a success and a failure, and the score `learnability` of all levels is 0.
+    """
+    steps, env = learner.settings.rollout_steps, learner.env.env
+    limit = env.shortest_limit(env.default_params)
+    if steps < 2 * limit and processes.first():
+        print(
+            f"score=learnability: with rollout_steps={steps} and a time limit of {limit} steps, a "
+            f"level in which episodes fail only at the limit scores 0; give --rollout-steps "
+            f"{2 * limit} or more",
+            file=sys.stderr,
         )
 
 

@@ -71,6 +71,15 @@ def test_a_robust_run_learns_from_replays_only(replays):
         assert metrics["value_loss_known"] == metrics["replayed"]
 
 
+@pytest.mark.parametrize(("steps", "warns"), [(12, True), (23, True), (24, False)])
+def test_learnability_warns_of_rollouts_of_one_episode(steps, warns, capsys):
+    """A rollout should have room for a success and a failure at the time limit of 12 steps."""
+    agent = tiny.learner(MAZE, "plr", score="learnability", rollout_steps=steps, robust=False)
+    plr.check(agent, 1, 4)
+    said = capsys.readouterr().err
+    assert ("scores 0; give --rollout-steps 24 or more" in said) == warns
+
+
 def test_replayed_levels_are_those_of_the_buffer(replays):
     """A replay plays the levels of the drawn slots, and updates their statistics."""
     _, found = replays
