@@ -170,7 +170,8 @@ def picture(file: Path, rows: list[dict[str, Any]]) -> None:
     means = sorted({row["steps"] for row in rows})
     overall = [np.mean([r["mean_regret"] for r in rows if r["steps"] == s]) for s in means]
     panels[-1].plot(means, overall, "--", color="grey", label="all levels")
-    panels[-1].legend(frameon=False, fontsize=7)
+    # The middle panel has room for the legend of all panels.
+    panels[1].legend(*panels[-1].get_legend_handles_labels(), loc=(0.2, 0.3), fontsize=7)
     drawn.supxlabel("environment steps of domain randomisation", fontsize=8)
     drawn.savefig(file, format="png")
 

@@ -43,7 +43,7 @@ of_rows(
         "success": _worst("mean"),
         "worst 10 %": _worst("worst_10_percent"),
         "worst 1 %": _worst("worst_1_percent"),
-        "steps/s, all seeds": of("steps_per_second", short),
+        "steps/s of a run": of("steps_per_second", short),
     },
 )
 
