@@ -26,16 +26,16 @@ COMMON = "--rollout-steps 100 --num-envs 32 --minibatches 4 --hidden 64 64 --emb
 COMMON += " --learning-rate 5e-4 --no-anneal"
 PLR = "--algo plr --memory 0 --buffer 500"
 SFL = "--algo sfl --memory 0 --candidates 500 --candidate-envs 100 --candidate-steps 200 --kept 100"
-SCORES = ("pvl", "maxmc", "l1", "learnability", "regret")
 # In a rollout of the time limit, no level has both a success and a failure, and the learnability of
-# all levels is 0. So the rollouts of this method are twice as long, with half as many environments.
+# all levels is 0. So the rollouts of this score have 200 steps in 16 environments.
 LONG = "--rollout-steps 200 --num-envs 16"
+# Score of PLR -> further flags of `jaxenvs train`.
+SCORES = {"pvl": "", "maxmc": "", "l1": "", "learnability": LONG, "regret": ""}
 DR = "dr"  # domain randomisation
 # Name of the method -> flags of `jaxenvs train`.
 METHODS = {
     DR: "",
-    **{f"plr-{score}": f"{PLR} --score {score}" for score in SCORES},
-    "plr-learnability": f"{PLR} --score learnability {LONG}",
+    **{f"plr-{score}": f"{PLR} --score {score} {more}" for score, more in SCORES.items()},
     "accel-maxmc": f"{PLR} --score maxmc --edits 5 --replay-prob 0.8",
     "sfl": f"{SFL} --every 50",
 }
@@ -68,7 +68,8 @@ def _made(name: str, seed: int, run: Path, steps: int, levels: int) -> int:
 
     from . import level_scores
 
-    for stage in (*(each for each in STAGES if each < steps and name == DR), steps):
+    stages = [stage for stage in STAGES if stage < steps] if name == DR else []
+    for stage in [*stages, steps]:
         measured = run / f"scores-{stage}.json" if name == DR else run / "eval.json"
         if measured.is_file():
             continue
@@ -77,9 +78,9 @@ def _made(name: str, seed: int, run: Path, steps: int, levels: int) -> int:
         if name == DR and (code := level_scores.main([str(run), "--json", str(measured)])):
             return code
     found = run / "eval-worst.json"
-    return (
-        0 if found.is_file() else command.main([str(run), f"--worst={levels}", f"--json={found}"])
-    )
+    if found.is_file():
+        return 0
+    return command.main([str(run), f"--worst={levels}", f"--json={found}"])
 
 
 def _trained(name: str, seed: int, run: Path, steps: int) -> int:

@@ -167,9 +167,9 @@ def picture(file: Path, rows: list[dict[str, Any]]) -> None:
         axes.title.set_fontsize(9)
         axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g} M")
         axes.axhline(0.0, color="grey", linewidth=0.6)
-    means = sorted({row["steps"] for row in rows})
-    overall = [np.mean([r["mean_regret"] for r in rows if r["steps"] == s]) for s in means]
-    panels[-1].plot(means, overall, "--", color="grey", label="all levels")
+    stages = sorted({row["steps"] for row in rows})
+    overall = [np.mean([r["mean_regret"] for r in rows if r["steps"] == s]) for s in stages]
+    panels[-1].plot(stages, overall, "--", color="grey", label="all levels")
     # The middle panel has room for the legend of all panels.
     panels[1].legend(*panels[-1].get_legend_handles_labels(), loc=(0.2, 0.3), fontsize=7)
     drawn.supxlabel("environment steps of domain randomisation", fontsize=8)

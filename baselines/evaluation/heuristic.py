@@ -16,6 +16,7 @@ that the run learned. A board then counts as solved if the plan solves it in the
 program writes heuristic.json into the run's directory.
 """
 
+import contextlib
 import functools
 import sys
 import time
@@ -102,15 +103,12 @@ def _optimum(
 ) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
     """Return the optimal cost of each board, whether it is known, and the result of an A* search.
 
-    If the puzzle's class overrides `Puzzle.oracle`, this method computes optimal costs without a
-    search, and the result is {}. Otherwise A* computes the costs, and the result is the dict that
+    If the puzzle implements `Puzzle.oracle`, this method computes optimal costs without a search,
+    and the result is {}. Otherwise A* computes the costs, and the result is the dict that
     `_all` returns.
     """
-    try:
+    with contextlib.suppress(NotImplementedError):  # raised by Hanoi with more than three pegs
         least = jax.jit(jax.vmap(puzzle.oracle))(levels.instance, levels.board)
-    except NotImplementedError:  # such as Hanoi with more than three pegs
-        pass
-    else:
         return np.asarray(least, np.float32), np.ones(boards, np.bool_), {}
     method = functools.partial(search.astar, puzzle, batch_size=4096, terminate="optimal")
     found = _all(method, levels, boards, budget)

@@ -277,10 +277,11 @@ def curve(record: dict[str, Any]) -> Curve:
 
 
 def _title(record: dict[str, Any]) -> str:
-    """Return the title of a record's panel: id, learner, preset and, for PuzzleScript, the games.
+    """Return the title of a record's panel: id, learner, preset, and what chooses levels or games.
 
-    One game is given by its name, several by their number. If the record has a field `run` with the
-    run's name, the title is the id and this name instead.
+    Curricula over levels have their score and number of edits, unless these are defaults. For
+    PuzzleScript, one game is given by its name, several by their number. If the record has a field
+    `run` with the run's name, the title is the id and this name instead.
     """
     if "run" in record:
         return f"{record['id']} {record['run']}".replace("`", "")
@@ -288,6 +289,7 @@ def _title(record: dict[str, Any]) -> str:
     for flag in ("--algo ", "--preset "):
         title = title.replace(flag, "")
     title = title.partition(" --")[0]  # drop all other flags
+    title += "".join(re.findall(r" --(?:score|edits) \S+", record["command"]))
     chosen = dict(re.findall(r" (games?)=(\S+)", record["command"]))
     if "game" in chosen:
         title += f" game={chosen['game']}"
