@@ -1,14 +1,15 @@
-"""How well each score of `--algo plr` predicts which levels a policy can still learn from.
+"""Correlation of each score of `--algo plr` with the true regret of levels, for trained policies.
 
     python -m jaxenvs.benchmarks.level_scores RUN ... --json scores.json --picture scores.png
 
-For each seed of each run, new levels are drawn, the policy plays every level for one rollout, and
-each score is computed from this rollout, as in the first update that plays a level. Learnability is
-also computed from many episodes, as in `--algo sfl`. Further episodes measure the policy's mean
-return and success on each level. The true regret of a level is the return of its shortest plan
-minus this mean return. The result has, for each score, Spearman's rank correlation with the true
-regret and with success over all levels, and the mean true regret of the 10 % of levels with the
-highest scores.
+The program draws new levels for each seed of each run. The policy plays every level for one
+rollout, and each score is computed from this rollout, as in the first update that plays a level.
+Learnability is also computed from many episodes, as in `--algo sfl`. Further episodes measure the
+policy's mean return and success on each level. The true regret of a level is the return of its
+shortest plan minus this mean return.
+
+The result has, for each score, Spearman's rank correlation with the true regret and with success
+over all levels. It also has the mean true regret of the 10 % of levels with the highest scores.
 
 A run must be in an environment that computes optimal returns inside the compiled program, such as
 `Grid-AMaze-13x13-v0`. `docs/learners/plr.md` has the figures of the runs of curricula.py.
