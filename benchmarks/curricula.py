@@ -8,14 +8,16 @@ then evaluates the policies on solvable levels, see `jaxenvs eval --worst`. Afte
 steps of domain randomisation, it also measures how well each level score of PLR predicts the true
 regret of a level, see level_scores.py.
 
-Each seed is a separate run in OUT/METHOD/SEED. On a CPU, separate runs are faster than one run of
-all seeds. Robust PLR makes no gradient steps in updates that only score new levels; but under
-`vmap` over seeds, `lax.cond` computes both of its branches, so these gradient steps would cost
-time. The command continues interrupted runs. Two commands with different methods in --only can run
-at the same time. Record the runs with
-`python -m jaxenvs.baselines.evaluation.record`.
+Each seed is a separate run in OUT/METHOD/STEPS/SEED. On a CPU, separate runs are faster than one
+run of all seeds. Robust PLR makes no gradient steps in updates that only score new levels. Under
+`vmap` over seeds, `lax.cond` computes both of its branches, so these steps would cost time.
+
+The command continues interrupted runs. Two commands with different methods in --only can run at the
+same time. Record the runs with `python -m jaxenvs.baselines.evaluation.record`. Pin the process to
+one core (`taskset -c 0`) to repeat figures exactly: sums depend on the number of threads.
 """
 
+import json
 import sys
 from pathlib import Path
 
@@ -35,6 +37,7 @@ DR = "dr"  # domain randomisation
 # Name of the method -> flags of `jaxenvs train`.
 METHODS = {
     DR: "",
+    "dr-long": LONG,  # with the rollouts of `plr-learnability`
     **{f"plr-{score}": f"{PLR} --score {score} {more}" for score, more in SCORES.items()},
     "accel-maxmc": f"{PLR} --score maxmc --edits 5 --replay-prob 0.8",
     "sfl": f"{SFL} --every 50",
@@ -54,7 +57,8 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     for name in args.only:
         for seed in range(args.seeds):
-            if code := _made(name, seed, args.out / name / str(seed), args.steps, args.levels):
+            run = args.out / name / str(args.steps) / str(seed)
+            if code := _made(name, seed, run, args.steps, args.levels):
                 return code
     return 0
 
@@ -78,9 +82,14 @@ def _made(name: str, seed: int, run: Path, steps: int, levels: int) -> int:
         if name == DR and (code := level_scores.main([str(run), "--json", str(measured)])):
             return code
     found = run / "eval-worst.json"
-    if found.is_file():
+    if found.is_file() and _levels(found) == levels:
         return 0
     return command.main([str(run), f"--worst={levels}", f"--json={found}"])
+
+
+def _levels(evaluation: Path) -> int:
+    """Return the number of levels in the result of `jaxenvs eval --worst`."""
+    return json.loads(evaluation.read_text("utf-8"))["seeds"][0]["worst"]["levels"]
 
 
 def _trained(name: str, seed: int, run: Path, steps: int) -> int:

@@ -142,7 +142,7 @@ def _correlation(a: np.ndarray, b: np.ndarray) -> float | None:
     """Return Spearman's rank correlation, or None if one of the arrays is constant."""
     if np.ptp(a) == 0 or np.ptp(b) == 0:
         return None
-    return _rounded(stats.pearsonr(stats.rankdata(a), stats.rankdata(b))[0])
+    return _rounded(stats.spearmanr(a, b)[0])
 
 
 def _rounded(value: Any) -> float:

@@ -109,18 +109,18 @@ def check(learner: PLRLearner, seeds: int, episodes: int) -> None:
 
 
 def _warn_of_short_rollouts(learner: PLRLearner) -> None:
-    """Print a warning if an episode that reaches the time limit leaves room for no other episode.
+    """Print a warning if a failure at the time limit leaves less than a whole episode of a rollout.
 
-    Such an episode is the only one of its rollout. If episodes fail only at the time limit, no
-    level has both a success and a failure, and the score `learnability` of all levels is 0.
+    The score `learnability` is above 0 only for levels with both a success and a failure in one
+    rollout. If episodes fail only at the time limit, the success has to fit into the other steps.
     """
     steps, env = learner.settings.rollout_steps, learner.env.env
     limit = env.shortest_limit(env.default_params)
     if steps < 2 * limit and processes.first():
         print(
-            f"score=learnability: with rollout_steps={steps} and a time limit of {limit} steps, a "
-            f"level in which episodes fail only at the limit scores 0; give --rollout-steps "
-            f"{2 * limit} or more",
+            f"score=learnability: an episode that fails at the time limit of {limit} steps leaves "
+            f"{steps - limit} of the rollout's {steps} steps for a success, so many levels may "
+            f"score 0; give --rollout-steps {2 * limit} or more",
             file=sys.stderr,
         )
 

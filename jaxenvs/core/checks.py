@@ -6,6 +6,7 @@ Their error messages give the bad value, the allowed values and the fix.
 import contextlib
 import contextvars
 import difflib
+import functools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 
@@ -266,27 +267,38 @@ def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
             raise TypeError(f"{where} must be a dict with the names {names}, got {given}")
         parts = space.spaces.items()
         return {name: _element(part, action[name], f"{where}[{name!r}]") for name, part in parts}
+    is_box = isinstance(space, Box)
+    has_floats = is_box and np.issubdtype(space.dtype, np.floating)
     try:
-        action = jax.tree.map(jnp.asarray, action)
+        convert = functools.partial(_as_floats, space.dtype) if has_floats else jnp.asarray
+        action = jax.tree.map(convert, action)
         arrays = jax.tree.leaves(action)
-        shape = arrays[0].shape if len(arrays) == 1 else None
+        shape = arrays[0].shape if jax.tree_util.all_leaves([action]) else None
     except (TypeError, ValueError, OverflowError):
         raise TypeError(f"{where} must be an element of {space}, got {_describe(action)}") from None
-    if isinstance(space, Box) and shape != space.shape:
+    if is_box and shape != space.shape:
         batched = shape is not None and shape[1:] == space.shape
         fix = BATCH_FIX if batched else "sample one with env.action_space.sample(key)"
         raise TypeError(
             f"{where} must have shape {space.shape} ({space}), got {_describe(action)}; {fix}"
         )
-    wants_integers = isinstance(space, Box) and np.issubdtype(space.dtype, np.integer)
+    wants_integers = is_box and np.issubdtype(space.dtype, np.integer)
     if wants_integers and not np.issubdtype(arrays[0].dtype, np.integer):
         raise TypeError(f"{where} must be an integer of {space}, got {_describe(action)}")
-    if isinstance(space, Box) and np.issubdtype(space.dtype, np.floating):
-        # Turn integers into floats. `Box.clip` casts the bounds to the action's dtype, so with an
-        # integer action a bound of 0.5 would become 0.
-        is_float = np.issubdtype(arrays[0].dtype, np.floating)
-        return action if is_float else arrays[0].astype(space.dtype)
+    if has_floats and np.issubdtype(arrays[0].dtype, np.complexfloating):
+        raise TypeError(f"{where} must be a real number of {space}, got {_describe(action)}")
     return action
+
+
+def _as_floats(dtype: Any, value: Any) -> Array:
+    """Convert a value to an array; integers and booleans become floats of `dtype`.
+
+    `Box.clip` casts the bounds to the value's dtype, so with integers a bound of 0.5 would become
+    0. Integers of Python and NumPy are converted before JAX would wrap them to 32 bits.
+    """
+    if not isinstance(value, jax.Array):
+        value = np.asarray(value)
+    return jnp.asarray(value.astype(dtype) if value.dtype.kind in "iub" else value)
 
 
 def same_types(before: PyTree, after: PyTree, where: str) -> PyTree[Array]:

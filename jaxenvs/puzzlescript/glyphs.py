@@ -11,7 +11,7 @@ from .collection import Collection
 from .game import Game
 from .machine.packing import board
 from .machine.sizes import WORD, bits
-from .tables import Level
+from .tables import Level, fill_of
 
 
 def cells_of(
@@ -41,20 +41,19 @@ def _shown(mask: int, omitted: int) -> int:
     return mask & ~omitted or mask
 
 
+def _with_background(game: Game, cells: list[list[int]]) -> list[list[int]]:
+    """Return the cells, with the default background where a rule has removed the background.
+
+    A text cannot express a cell without a background, because readers fill such cells.
+    """
+    layer = _background_layer(game)
+    return [[m if m & layer else m | 1 << game.background for m in line] for line in cells]
+
+
 def _background_layer(game: Game) -> int:
     """Return the mask of all objects in the background's collision layer."""
     layer = game.layer_of[game.background]
     return sum(1 << i for i, each in enumerate(game.layer_of) if each == layer)
-
-
-def _fill(game: Game, by_column: list[int]) -> int:
-    """Return the mask of the background that cells without a background get.
-
-    As in the engine, this is the first background object of the level, column by column, or else
-    the game's default background.
-    """
-    layer = _background_layer(game)
-    return next((mask & layer for mask in by_column if mask & layer), 1 << game.background)
 
 
 def _omitted(game: Game, cells: list[list[int]]) -> int:
@@ -65,7 +64,8 @@ def _omitted(game: Game, cells: list[list[int]]) -> int:
     layer, by_column = _background_layer(game), _by_column(cells)
     background = next((m for m in by_column if m and not m & ~layer), 1 << game.background)
     seen = [_shown(mask, background) for mask in by_column]
-    return background if _fill(game, seen) == background else 0
+    fill = fill_of(seen, layer, 1 << game.background)
+    return background if fill == background else 0
 
 
 def _by_column(cells: list[list[int]]) -> list[int]:
@@ -91,8 +91,9 @@ def written(game: Game, cells: list[list[int]]) -> str:
     """Return a level as text, one character (glyph) for each cell.
 
     Lines `glyph = names` follow the level. They define the glyphs that the game itself does not
-    define.
+    define. Cells whose background was removed are written with the default background.
     """
+    cells = _with_background(game, cells)
     omitted = _omitted(game, cells)
     found = _legend(game, cells, omitted)
     lines = ["".join(found[mask] for mask in line) for line in cells]
@@ -103,6 +104,7 @@ def written(game: Game, cells: list[list[int]]) -> str:
 
 def explained(game: Game, cells: list[list[int]]) -> str:
     """Return a line with the meaning of each character that `written` uses for `cells`."""
+    cells = _with_background(game, cells)
     omitted = _omitted(game, cells)
     found = _legend(game, cells, omitted)
     return ", ".join(
@@ -152,7 +154,12 @@ def parsed(game: Game, text: str) -> list[list[int]]:
         raise ValueError(f"{game.name}: the level is empty")
     width = len(lines[0][1])
     rows = [[_cell(glyphs, line, x, number, game) for x in range(width)] for number, line in lines]
-    layer, fill = _background_layer(game), _fill(game, _by_column(rows))
+    for number, line in lines:  # like the engine, also check the glyphs beyond the level's width
+        for x in range(width, len(line)):
+            if not line[x].isspace():
+                _cell(glyphs, line, x, number, game)
+    layer = _background_layer(game)
+    fill = fill_of(_by_column(rows), layer, 1 << game.background)
     return [[mask if mask & layer else mask | fill for mask in row] for row in rows]
 
 
@@ -170,14 +177,15 @@ def _cell(glyphs: Mapping[str, int], line: str, x: int, number: int, game: Game)
 
 def _mask(game: Game, names: str, number: int) -> int:
     """Return the mask of the objects in `a and b`; raise `ValueError` if an object is unknown."""
-    result = 0
+    # An object that is listed twice has two numbers, and the last one counts.
+    numbers, result = {name: i for i, name in enumerate(game.objects)}, 0
     for name in names.split(" and "):
-        if name.strip() not in game.objects:
+        if name.strip() not in numbers:
             raise ValueError(
                 f"{game.name}: line {number}: {name.strip()!r} is not an object; the objects are "
                 f"{', '.join(game.objects)}"
             )
-        result |= 1 << game.objects.index(name.strip())
+        result |= 1 << numbers[name.strip()]
     return result
 
 

@@ -3,6 +3,7 @@
 A mask is an int with one bit for each object, or for each movement of each collision layer.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .expand import expanded, places
@@ -415,9 +416,18 @@ def level(rows: list[tuple[int, str]], names: Names) -> Level | None:
         for glyph in "".join(row[width:].split()):
             _glyph(glyph, line, names, glyphs)
     layer = names.layer_mask(names.layer_of[names.background])
-    default = next((cell & layer for cell in cells if cell & layer), names.mask(names.background))
+    default = fill_of(cells, layer, names.mask(names.background))
     filled = tuple(cell if cell & layer else cell | default for cell in cells)
     return Level(rows[0][0], width, len(rows), filled)
+
+
+def fill_of(cells: Iterable[int], layer: int, default: int) -> int:
+    """Return the background that cells without a background get, as an object mask.
+
+    It is the first background object of the level, column by column, or else `default`. `layer` is
+    the mask of all objects in the background's collision layer.
+    """
+    return next((cell & layer for cell in cells if cell & layer), default)
 
 
 def _glyph(glyph: str, line: int, names: Names, glyphs: dict[str, int]) -> int | None:

@@ -140,10 +140,16 @@ def test_a_series_of_curricula_continues(tmp_path, monkeypatch, capsys):
     assert curricula.main([*words, "--seeds", "1", *only]) == 0
     first = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*.json")}
     names = {str(file.relative_to(tmp_path)) for file in first}
-    assert {"dr/0/scores-64.json", "dr/0/scores-128.json", "dr/0/eval-worst.json"} <= names
-    assert {"plr-maxmc/0/eval.json", "plr-maxmc/0/eval-worst.json"} <= names
-    assert Run.open(tmp_path / "dr" / "0").records()[-1]["steps"] == 128
+    assert {f"dr/128/0/{name}.json" for name in ("scores-64", "scores-128", "eval-worst")} <= names
+    assert {"plr-maxmc/128/0/eval.json", "plr-maxmc/128/0/eval-worst.json"} <= names
+    assert Run.open(tmp_path / "dr" / "128" / "0").records()[-1]["steps"] == 128
     capsys.readouterr()
     assert curricula.main([*words, "--seeds", "2", "--only", "plr-maxmc"]) == 0
     assert {file: file.stat().st_mtime_ns for file in first} == first
-    assert Run.open(tmp_path / "plr-maxmc" / "1").config.seed == 1
+    assert Run.open(tmp_path / "plr-maxmc" / "128" / "1").config.seed == 1
+    # Other numbers of steps have their own runs; another number of levels is evaluated again.
+    again = ["--out", str(tmp_path), "--levels", "120", "--seeds", "1", "--only", "plr-maxmc"]
+    assert curricula.main([*again, "--steps", "192"]) == curricula.main([*again, "--steps", "128"])
+    assert Run.open(tmp_path / "plr-maxmc" / "192" / "0").records()[-1]["steps"] == 192
+    worst = json.loads((tmp_path / "plr-maxmc/128/0/eval-worst.json").read_text("utf-8"))
+    assert worst["seeds"][0]["worst"]["levels"] == 120

@@ -127,6 +127,19 @@ def test_an_integer_for_a_continuous_action_is_the_same_number(action):
         assert is_invalid == (low == -0.5)
 
 
+@pytest.mark.parametrize("action", [2**31, 2**32, -(2**40), np.int64(2**62), np.uint64(2**64 - 1)])
+def test_a_huge_integer_is_clipped_like_the_float(action):
+    """JAX would wrap it to 32 bits, to the wrong end of the bounds or to a legal action."""
+    space = spaces.Box(-1.0, 0.5, (), np.float32)
+    clipped, is_invalid = checks.action_in(space, action, "step")
+    assert clipped == (0.5 if action > 0 else -1.0) and is_invalid
+
+
+@pytest.mark.parametrize("action", [1j, np.complex64(0.1), [1], [0.1], {"k": 1}, None, "1"])
+def test_a_continuous_action_is_a_real_number(action):
+    refused(checks.action_in, spaces.Box(-1.0, 1.0, (), np.float32), action, "step")
+
+
 def test_each_row_of_a_batch_has_its_own_invalid_action(env):
     venv = jaxenvs.make_vec(env, 3)
     actions = jnp.array([0, 7, -1], jnp.int32)

@@ -130,6 +130,19 @@ def test_levels_survive_text(game):
         np.testing.assert_array_equal(read.board, level.board)
 
 
+def test_a_name_of_an_object_that_is_listed_twice_means_its_last_number(tmp_path):
+    """Only the last number is used by the game, so a level with the first would be inert."""
+    source = (collection.SHIPPED / "crates.txt").read_text("utf-8")
+    source = source.replace("Player, Wall, Crate", "Crate\nPlayer, Wall, Crate", 1)
+    path = tmp_path / "twice.txt"
+    path.write_text(source, "utf-8")
+    game = PuzzleScript(game=str(path)).collection.games[0]
+    numbers = [i for i, name in enumerate(game.objects) if name == "crate"]
+    assert len(numbers) == 2
+    cells = glyphs.parsed(game, "a\na = crate")
+    assert cells == [[1 << numbers[-1] | 1 << game.background]]
+
+
 @pytest.mark.parametrize("game", GAMES)
 def test_a_level_copied_from_the_source_is_the_level(game):
     """`read_level` gives cells without a background the same background as the game's loader."""
@@ -179,6 +192,10 @@ def test_text_survives_other_backgrounds_capitals_and_many_kinds_of_cells(tmp_pa
         [player | grass, floor],
         [grass, player | grass],
     ]
+    # A cell whose background was removed is written with the default background.
+    assert glyphs.parsed(game, glyphs.written(game, [[player, 0, grass]])) == [
+        [player | floor, floor, grass]
+    ]
     draw = np.random.default_rng(0)
     choices = [floor, grass, player | floor, player | grass]
     for _ in range(300):
@@ -192,6 +209,7 @@ def test_text_survives_other_backgrounds_capitals_and_many_kinds_of_cells(tmp_pa
         ("##\n#?", "line 2, column 2: '?' is not a glyph of the game; known are"),
         ("##\n##\na = wal", "line 3: 'wal' is not an object; the objects are floor, target"),
         ("", "the level is empty"),
+        ("#.\n#.?", "line 2, column 3: '?' is not a glyph of the game; known are"),
         ("#" * 30, "the level has 30 x 1 cells; this environment's levels have at most"),
     ],
 )
