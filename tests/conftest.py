@@ -12,6 +12,7 @@ import os
 import sys
 import tempfile
 import types
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -158,12 +159,36 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option `--part`, with which CI runs a part of the tests marked `full`."""
+    text = "K/N: of the tests marked full, run only part K (1 to N) of N parts of about equal size"
+    parser.addoption("--part", metavar="K/N", type=part_of_tests, default=(1, 1), help=text)
+
+
+def part_of_tests(text: str) -> tuple[int, int]:
+    """Return (K, N) of the text "K/N". Raise ValueError unless 1 <= K <= N."""
+    part, parts = (int(number) for number in text.split("/"))
+    if not 1 <= part <= parts:
+        raise ValueError(text)
+    return part, parts
+
+
+def in_part(nodeid: str, part: tuple[int, int]) -> bool:
+    """Return whether the test with this id belongs to part K of N. The id alone decides it."""
+    return zlib.crc32(nodeid.encode()) % part[1] == part[0] - 1
+
+
 @pytest.hookimpl(tryfirst=True)  # run before xdist's hook of this name, which reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests that share compiled programs into one group, and sort the slowest files first.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Select a part of the tests, group those that share programs, and sort slow files first.
 
     With the option `--dist loadgroup`, one worker of xdist runs all tests of a group.
     """
+    part = config.getoption("--part")
+    chosen = [it for it in items if not it.get_closest_marker("full") or in_part(it.nodeid, part)]
+    if len(chosen) < len(items):
+        config.hook.pytest_deselected(items=set(items) - set(chosen))
+        items[:] = chosen
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
     items.sort(key=_turn)

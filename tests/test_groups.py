@@ -23,3 +23,16 @@ def test_no_module_imports_a_conftest():
     imported = re.compile(r"^\s*(from|import) conftest\b", re.MULTILINE)
     paths = Path(__file__).parent.rglob("*.py")
     assert not [path.name for path in paths if imported.search(path.read_text("utf-8"))]
+
+
+def test_parts_of_the_full_tests_are_about_equal_and_cover_them(request: pytest.FixtureRequest):
+    """With `--part K/N`, each test runs in exactly one of the N parts."""
+    conftest = request.config.pluginmanager.get_plugin(str(Path(__file__).with_name("conftest.py")))
+    assert conftest.part_of_tests("2/5") == (2, 5)
+    for wrong in ("0/5", "6/5", "5", "one/two"):
+        with pytest.raises(ValueError):
+            conftest.part_of_tests(wrong)
+    tests = [f"tests/test_a.py::test_b[{number}]" for number in range(1000)]
+    parts = [[it for it in tests if conftest.in_part(it, (part, 5))] for part in range(1, 6)]
+    assert sorted(it for part in parts for it in part) == sorted(tests)
+    assert all(170 < len(part) < 230 for part in parts)
