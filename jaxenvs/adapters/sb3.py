@@ -116,15 +116,10 @@ class SB3VecEnv(VecEnv):
             return [lambda row=row: self.batch.action_masks()[row] for row in rows]
         if attr_name in ("render_mode", "metadata"):
             return [getattr(self.batch, attr_name) for _ in rows]
-        default = getattr(self.jaxenv.default_params, attr_name, None)
-        # Read `attr_name` from the environment unless it is a param of one array. For a name that
-        # is not a param, `default` is None, which has no leaves. A param of several arrays is not a
-        # leaf either.
-        if not jax.tree_util.all_leaves([default]):
+        if attr_name not in vars(self.jaxenv.default_params):
             return [getattr(self.jaxenv, attr_name) for _ in rows]
-        value = np.asarray(getattr(self.batch.params, attr_name))
-        is_shared = value.ndim == np.asarray(default).ndim
-        return [value[()] if is_shared else value[row] for row in rows]
+        values = [getattr(self._params(row), attr_name) for row in rows]
+        return jax.tree.map(lambda leaf: np.asarray(leaf)[()], values)
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
         """Set a param of some or all environments, with effect from the next step on.
@@ -140,7 +135,13 @@ class SB3VecEnv(VecEnv):
                 f"set_attr: {attr_name!r} is not a param of {self.jaxenv.name}; its params are "
                 f"{names}; give other settings to to_sb3_vec"
             )
-        default = np.asarray(getattr(defaults, attr_name))
+        default = getattr(defaults, attr_name)
+        if not jax.tree_util.all_leaves([default]):
+            raise AttributeError(
+                f"set_attr: {attr_name!r} consists of several arrays; give params with it to "
+                "to_sb3_vec(..., params=...)"
+            )
+        default = np.asarray(default)
         for one in [value] if np.ndim(value) == default.ndim else value:
             self.jaxenv.checked_params(defaults.replace(**{attr_name: one}), "set_attr")
         rows = np.array(self.get_attr(attr_name))

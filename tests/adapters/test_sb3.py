@@ -2,6 +2,7 @@
 
 import pickle
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -112,6 +113,15 @@ def test_params_are_attributes_of_the_rows():
     with pytest.raises(AttributeError):
         envs.get_attr("nothing")
     assert not envs.has_attr("nothing") and envs.env_is_wrapped(VecMonitor, 1) == [False]
+
+
+def test_a_param_of_several_arrays_can_be_read_but_not_set():
+    envs = to_sb3_vec("XLand-R1-9x9-v0", 2)
+    wanted = envs.jaxenv.default_params.ruleset
+    for ruleset in envs.get_attr("ruleset"):
+        chex.assert_trees_all_equal(ruleset, wanted)
+    with pytest.raises(AttributeError, match="'ruleset' consists of several arrays"):
+        envs.set_attr("ruleset", wanted)
 
 
 def test_methods_see_the_params_of_their_row():
