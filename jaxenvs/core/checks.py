@@ -270,7 +270,7 @@ def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
     is_box = isinstance(space, Box)
     has_floats = is_box and np.issubdtype(space.dtype, np.floating)
     try:
-        convert = functools.partial(_as_floats, space.dtype) if has_floats else jnp.asarray
+        convert = functools.partial(_as_floats, space.dtype) if has_floats else as_array
         action = jax.tree.map(convert, action)
         arrays = jax.tree.leaves(action)
         shape = arrays[0].shape if jax.tree_util.all_leaves([action]) else None
@@ -299,6 +299,18 @@ def _as_floats(dtype: Any, value: Any) -> Array:
     if not isinstance(value, jax.Array):
         value = np.asarray(value)
     return jnp.asarray(value.astype(dtype) if value.dtype.kind in "iub" else value)
+
+
+def as_array(value: Any) -> Array:
+    """Convert an action to an array; raise `TypeError` for an integer that JAX would wrap.
+
+    Without x64, JAX keeps only the lower 32 bits of NumPy's 64-bit integers.
+    """
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "iu":
+        kept = np.iinfo(jax.dtypes.canonicalize_dtype(value.dtype))
+        if ((value < kept.min) | (value > kept.max)).any():
+            raise TypeError(f"the action must have integers of {kept.dtype}, got {value!r}")
+    return jnp.asarray(value)
 
 
 def same_types(before: PyTree, after: PyTree, where: str) -> PyTree[Array]:

@@ -407,13 +407,18 @@ def over_rows(function: Callable[..., Any], axes: Any, rows: int) -> Callable[..
 
 
 def _arrays(action: Any) -> Any:
-    """Convert lists and tuples in an action to arrays; JAX would treat them as pytrees."""
+    """Convert an action to arrays, also lists and tuples, which JAX would treat as pytrees.
+
+    Raises `TypeError` for integers that JAX would wrap to 32 bits.
+    """
 
     def is_list(part: Any) -> bool:
         return isinstance(part, (list, tuple))
 
     return jax.tree.map(
-        lambda part: jnp.asarray(part) if is_list(part) else part, action, is_leaf=is_list
+        lambda part: jnp.asarray(part) if is_list(part) else checks.as_array(part),
+        action,
+        is_leaf=is_list,
     )
 
 

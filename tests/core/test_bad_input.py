@@ -112,6 +112,17 @@ def test_an_action_too_large_for_its_dtype_is_out_of_range_too(env, state):
     assert env.step(KEY, state, jnp.uint32(2**32 - 1)).info["invalid_action"]
 
 
+@pytest.mark.parametrize("action", [np.int64(2**32 + 2), np.uint64(2**40), np.array(2 - 2**32)])
+def test_a_64_bit_integer_is_not_wrapped_to_a_legal_action(env, state, action):
+    assert "must be an element of Discrete(7)" in refused(env.step, KEY, state, action)
+    batch = jaxenvs.make_vec(env, 2)
+    states = batch.reset(KEY).state
+    with pytest.raises(TypeError, match=r"must have integers of u?int32"):
+        batch.step(KEY, states, np.stack([action, action]))
+    assert not env.step(KEY, state, np.int64(2)).info["invalid_action"]
+    assert env.step(KEY, state, np.int64(-1)).info["invalid_action"]
+
+
 @pytest.mark.parametrize("action", [1, -2, 7, True])
 def test_an_integer_for_a_continuous_action_is_the_same_number(action):
     """An integer within the bounds of a float `Box` is legal; its bounds are not rounded."""
