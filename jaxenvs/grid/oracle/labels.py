@@ -13,7 +13,7 @@ from ...search.astar import astar
 from . import bounds, nodes
 from .domain import domain
 from .searching import LONG, SIZES
-from .solve import TOGETHER, checked
+from .solve import checked, together
 
 
 def first_actions(
@@ -33,7 +33,7 @@ def first_actions(
     """
     world = checked(env)
     count, short = len(states.time), SIZES[0]
-    groups = -(-count // TOGETHER)
+    groups = -(-count // together(world))
     size = -(-count // groups)
     rows = np.minimum(np.arange(groups * size), count - 1).reshape(groups, size)
 

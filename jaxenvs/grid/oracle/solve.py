@@ -24,6 +24,11 @@ from . import nodes, sides
 from .searching import SIZES, Found, Searcher
 
 TOGETHER = 64  # largest number of levels that one search solves
+# Memory for the distances of the levels of one search (see `distances.py`). A level needs about
+# BYTES_PER_PAIR bytes for each pair of cells while they are computed: 5 MB for 22 x 22 cells, and
+# 2.3 GB for 101 x 101.
+TABLE_BYTES = 1 << 31
+BYTES_PER_PAIR = 22
 # Least length to which the array of locked doors is padded if levels share a compiled program.
 DOORS = 2
 
@@ -53,8 +58,9 @@ def solve(
         levels = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], levels)
     count = levels.grid.shape[0]
     found: list[Solution] = []
-    for at in range(0, count, TOGETHER):
-        rows = np.minimum(np.arange(at, at + min(TOGETHER, count)), count - 1)
+    size = min(together(world), count)
+    for at in range(0, count, size):
+        rows = np.minimum(np.arange(at, at + size), count - 1)
         group = _rows(levels, rows)
         found += _solve_together(world, group, node_budget, batch_size, shared)[: count - at]
     return found
@@ -70,6 +76,12 @@ def check(env: Env) -> None:
     Environments with random steps or without a mission have no optimal plans.
     """
     checked(env)
+
+
+def together(env: GridEnv) -> int:
+    """Return the largest number of levels of an environment that one search solves: 1 to 64."""
+    height, width = env.state_shape.grid.shape
+    return max(1, min(TOGETHER, TABLE_BYTES // (BYTES_PER_PAIR * (height * width) ** 2)))
 
 
 def _rows(levels: Any, rows: np.ndarray) -> Any:
