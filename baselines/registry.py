@@ -11,6 +11,7 @@ from typing import Any
 from jaxenvs import Env, levels, make_vec
 from jaxenvs.core.facts import identity
 from jaxenvs.core.spaces import Box, Discrete, MultiDiscrete
+from jaxenvs.levels.files import name_of
 
 from . import GYM
 from .core.devices import ALONE, Devices
@@ -109,9 +110,8 @@ def check_actions(row: Algorithm, env: Any) -> None:
     able = able_learners(env)
     fix = f"give --algo {join_names(able)}" if able else "no learner here does"
     wanted = " or ".join(kind.__name__ for kind in row.actions)
-    raise ValueError(
-        f"{env.name} has the action space {space}; {row.name} needs a {wanted} one: {fix}"
-    )
+    name = name_of(env) if isinstance(env, Env) else env.name
+    raise ValueError(f"{name} has the action space {space}; {row.name} needs a {wanted} one: {fix}")
 
 
 def search(

@@ -121,7 +121,7 @@ def _completion(arguments: list[str]) -> int:
 
 def _help() -> str:
     called = typed()
-    commands = [f"  {name:<7} {command.summary}" for name, command in COMMANDS.items()]
+    commands = [f"  {name:<9} {command.summary}" for name, command in COMMANDS.items()]
     return "\n".join(
         [
             f"usage: {called} COMMAND ...   (`{called} COMMAND --help` for its options)",

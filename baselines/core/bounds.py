@@ -67,6 +67,11 @@ Unlimited = Annotated[float, Bounds(infinite=True)]
 Swept = T | Array
 
 
+def is_swept(kind: Any) -> bool:
+    """Return whether the annotation of a field is `Swept`."""
+    return Array in get_args(kind)
+
+
 @functools.cache
 def bounds(kind: type) -> dict[str, Bounds]:
     """Return the bounds of a settings class's fields, by field name, as annotations declare them.
@@ -83,7 +88,7 @@ def bounds(kind: type) -> dict[str, Bounds]:
 
 def python_type(kind: Any) -> Any:
     """Return the Python type in a field's annotation, such as `float` for `Swept[Share]`."""
-    first = get_args(kind)[0] if Array in get_args(kind) else kind
+    first = get_args(kind)[0] if is_swept(kind) else kind
     return get_args(first)[0] if _declared(first) else first
 
 

@@ -19,6 +19,7 @@ from .bounds import (
     Unlimited,
     Widths,
     bounds,
+    is_swept,
 )
 from .schedules import Scheduled
 
@@ -36,8 +37,14 @@ class Checked(Scheduled):
     chunk: Count
     gradient_steps: Any  # int, gradient steps per update
     steps_per_update: Any  # int, steps (counted in `unit`) that each seed makes per update
-    swept: ClassVar[tuple[str, ...]] = ()  # fields that --sweep accepts, see `bounds.Swept`
+    can_sweep: ClassVar[bool] = False  # whether the learner trains with --sweep
     unit: ClassVar[str] = "steps"  # unit of `total_steps`, a plural noun for messages
+
+    @classmethod
+    def sweepable(cls) -> tuple[str, ...]:
+        """Return the names of the fields that --sweep accepts: those of the type `bounds.Swept`."""
+        fields = dataclasses.fields(cls) if cls.can_sweep else ()
+        return tuple(field.name for field in fields if is_swept(field.type))
 
     def check(self) -> None:
         """Raise `ValueError` if a setting is invalid; the message tells the user how to fix it."""
@@ -197,7 +204,7 @@ class Scaling(Learning):
     # whether rewards are divided by the running standard deviation of discounted returns
     reward_scaling: bool = False
 
-    swept = ("learning_rate", "gamma", "gae_lambda", "max_grad_norm", "weight_decay")
+    can_sweep = True
 
 
 @dataclasses.dataclass(frozen=True)

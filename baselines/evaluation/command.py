@@ -159,7 +159,11 @@ def _parser() -> Parser:
         help="also play in this package, which must be installed",
     )
     made.add_argument(
-        "--episodes", type=number(2, MOST), default=256, metavar="N", help="(default: 256)"
+        "--episodes",
+        type=number(2, MOST),
+        default=256,
+        metavar="N",
+        help="number of environments, each for one episode (default: 256)",
     )
     made.add_argument("--greedy", action="store_true", help="take the most likely action")
     made.add_argument("--random", action="store_true", help="also play random legal actions")

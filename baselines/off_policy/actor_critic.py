@@ -54,7 +54,7 @@ class Replaying(Buffer):
     target_rate: Swept[Rate] = 0.005  # Polyak coefficient of target networks; 1 copies the weights
     actor_every: Count = 1  # gradient steps of the critics per gradient step of the actor
 
-    swept = ("learning_rate", "gamma", "max_grad_norm", "weight_decay", "target_rate")
+    can_sweep = True
 
     @property
     def gradient_steps(self) -> int:

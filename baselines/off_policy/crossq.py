@@ -48,8 +48,6 @@ class Settings(sac.Settings):
         float, Bounds(1.0, 1.0, hint="crossq has no target network; omit it")
     ] = 1.0
 
-    swept = tuple(name for name in sac.Settings.swept if name != "target_rate")
-
 
 check = replay_checks.check
 network = functools.partial(actor_critic_networks.network, renormalised=True)

@@ -46,8 +46,6 @@ class Settings(actor_critic.Replaying):
     # negative of the target entropy, in nats per action dimension, for actions in [-1, 1]
     negentropy: Swept[Annotated[float, Bounds(-MAX_ENTROPY, open=True, hint=ENTROPY_HINT)]] = 1.0
 
-    swept = (*actor_critic.Replaying.swept, "negentropy")
-
 
 class Draws(NamedTuple):
     """Random numbers of one gradient step."""

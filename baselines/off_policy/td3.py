@@ -45,8 +45,6 @@ class Settings(actor_critic.Replaying):
     target_noise_limit: Swept[Unlimited] = 0.5
     actor_every: int = 2  # gradient steps of the critics per gradient step of the actor
 
-    swept = (*actor_critic.Replaying.swept, "noise", "target_noise", "target_noise_limit")
-
 
 class Draws(NamedTuple):
     """Random numbers of one gradient step."""

@@ -51,7 +51,7 @@ class Offline(Checked):
     # updates per call of the compiled program; after Ctrl-C a run ends within two calls
     chunk: Count = 1
 
-    swept = ("learning_rate", "max_grad_norm", "weight_decay")
+    can_sweep = True
     unit: ClassVar[str] = "demonstrated steps"
 
     def check(self) -> None:

@@ -47,8 +47,6 @@ class Settings(data.Offline):
     largest_weight: Swept[Positive] = 100.0  # upper bound of the weight exp(beta * advantage)
     target_rate: Rate = 0.005  # Polyak coefficient of the target networks
 
-    swept = (*data.Offline.swept, "gamma", "expectile", "temperature", "largest_weight")
-
 
 check = data.check
 

@@ -57,8 +57,6 @@ class Settings(curricula.OverLevels):
     # whether the learning rate falls linearly, over gradient steps
     anneal: bool = False
 
-    swept = (*ppo.Settings.swept, "replay_prob", "temperature", "staleness")
-
     def check(self) -> None:
         super().check()
         if self.robust and isinstance(self.replay_prob, float) and not self.replay_prob:

@@ -59,8 +59,6 @@ class Settings(Scaling):
         float, Bounds(most=1.0, hint="it is the share of the newest update, such as 0.05")
     ] = 0.0
 
-    swept = (*Scaling.swept, "clip", "entropy", "value_weight", "advantage_floor")
-
     def bonus_class(self) -> type[Bonus]:
         """Return the class of the exploration bonus that `novelty` names."""
         return KINDS[self.novelty]

@@ -45,8 +45,6 @@ class Settings(Exploration, Scaling):
     # optimiser (the paper uses radam); only adamw and muon support weight_decay
     optimiser: Optimiser = "radam"
 
-    swept = (*Scaling.swept, "epsilon_start", "epsilon_end", "epsilon_share")
-
 
 init = rollouts.init
 network = QNetwork.of

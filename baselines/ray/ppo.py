@@ -50,7 +50,7 @@ class Settings(ppo.Settings):
     address: str | None = None
     patience: Count = 300  # seconds without an answer after which a process counts as dead
 
-    swept = ()
+    can_sweep = False
 
     @property
     def workers(self) -> int:

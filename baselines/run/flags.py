@@ -18,7 +18,7 @@ from jaxenvs.core.typed import PROGRAM, program
 
 from ..core.bounds import python_type
 from ..core.schedules import UNSHOWN
-from ..registry import ALGORITHMS
+from ..registry import ALGORITHMS, join_names
 from ..storage.checkpoints import RunError
 
 HOME = "baselines"
@@ -63,8 +63,22 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
 def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:
     """Return the error message for unknown arguments; the caller adds the program's name."""
     options = ["--" + name.replace("_", "-") for name in names]
-    near = suggested(unknown[0].partition("=")[0], options) if unknown[0].startswith("-") else ""
+    option = unknown[0].partition("=")[0]
+    near = suggested(option, options) if option.startswith("-") else ""
+    if having := _learners_with(option):
+        near = f"; --algo {join_names(having)} {'has' if len(having) == 1 else 'have'} {option}"
     return f"unrecognized arguments: {' '.join(unknown)}{near}; `{prog} --help` lists the arguments"
+
+
+def _learners_with(option: str) -> list[str]:
+    """Return the names of the learners that have a flag."""
+    name = option.removeprefix("--").replace("-", "_")
+    settings = {row.name: row.load().Settings for row in ALGORITHMS.values()}
+    return [
+        learner
+        for learner, kind in settings.items()
+        if any(field.name == name not in UNSHOWN for field in dataclasses.fields(kind))
+    ]
 
 
 def _group(kind: type, default: Any, taken: Any = ()) -> Any:

@@ -51,27 +51,27 @@ class _Run:
     """Environment, seeds, settings and directory of the run."""
 
     id: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="ID")] = None
-    """Environment, such as Grid-DoorKey-5x5-v0; `jaxenvs list` shows all."""
+    """environment, such as Grid-DoorKey-5x5-v0; `jaxenvs list` shows all"""
     seeds: int = 1
-    """Number of independent runs, trained together."""
+    """number of independent runs, trained together"""
     seed: int = 0
-    """First seed; the others count up from it."""
+    """first seed; the others count up from it"""
     sweep: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUES ...")] = ()
-    """Settings to sweep, each with all seeds: entropy=0,0.01 or learning_rate=1e-4..1e-2:16."""
+    """settings to sweep, each with all seeds: entropy=0,0.01 or learning_rate=1e-4..1e-2:16"""
     preset: str | None = None
-    """Named preset instead of the default one, such as gpu for Craft; flags override it."""
+    """named preset instead of the default one, such as gpu for Craft; flags override it"""
     set: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
-    """Constructor fields of the environment, such as view_size=5."""
+    """constructor fields of the environment, such as view_size=5"""
     param: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=VALUE ...")] = ()
-    """Params of the environment, such as max_steps_in_episode=50."""
+    """params of the environment, such as max_steps_in_episode=50"""
     levels: Annotated[str | None, tyro.conf.arg(metavar="FILE")] = None
-    """File or folder in whose levels episodes begin; short for --set levels=FILE."""
+    """file or folder in whose levels episodes begin; short for --set levels=FILE"""
     out: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """Directory of the run; default: runs/ID-TIME."""
+    """directory of the run; default: runs/ID-TIME"""
     overwrite: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Replace an existing run in DIR."""
+    """replace an existing run in DIR"""
     resume: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """Run to continue; --total-steps may change, and --learning-rate restarts its schedule."""
+    """run to continue; --total-steps may change, and --learning-rate restarts its schedule"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,21 +79,21 @@ class _Saving:
     """Checkpoints, evaluation and logs."""
 
     checkpoint_seconds: float = 60.0
-    """Seconds between checkpoints; there is always one at the end and at Ctrl-C."""
+    """seconds between checkpoints; there is always one at the end and at Ctrl-C"""
     checkpoint_every: int | None = None
-    """Updates between checkpoints, instead of seconds."""
+    """updates between checkpoints, instead of seconds"""
     eval_episodes: int = 256
-    """Episodes of an evaluation, for each seed."""
+    """episodes of an evaluation, for each seed"""
     eval_every: int | None = None
-    """Updates between evaluations during training; each seed's best policy is kept (--best)."""
+    """updates between evaluations during training; each seed's best policy is kept (--best)"""
     eval_greedy: bool = False
-    """Whether videos and all evaluations take the most likely actions."""
+    """whether videos and all evaluations take the most likely actions"""
     video_every: int | None = None
-    """Updates between videos of an episode of the first seed, in DIR/videos."""
+    """updates between videos of an episode of the first seed, in DIR/videos"""
     log: Annotated[str, tyro.conf.arg(metavar="NAME,...")] = ""
-    """Further logs next to log.jsonl: csv, tensorboard or wandb, or several joined by commas."""
+    """further logs next to log.jsonl: csv, tensorboard or wandb, or several joined by commas"""
     html: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """Write replay.html into DIR at the end: episodes of the first seed, for the browser."""
+    """write replay.html into DIR at the end: episodes of the first seed, for the browser"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,15 +101,15 @@ class _Machine:
     """Devices and processes."""
 
     devices: str = "1"
-    """Number of devices (of all processes) among which each seed's environments divide, or all."""
+    """number of devices (of all processes) among which each seed's environments divide, or all"""
     coordinator: Annotated[str | None, tyro.conf.arg(metavar="HOST:PORT")] = None
-    """Address of process 0 if there are several; automatic on SLURM (none: a run per task)."""
+    """address of process 0 if there are several; automatic on SLURM (none: a run per task)"""
     processes: int | None = None
-    """Number of processes of the run, with --coordinator; start each with the same flags."""
+    """number of processes of the run, with --coordinator; start each with the same flags"""
     process: int | None = None
-    """Index of this process, from 0."""
+    """index of this process, from 0"""
     join_timeout: int = 120
-    """Seconds that processes wait for each other at the start."""
+    """seconds that processes wait for each other at the start"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

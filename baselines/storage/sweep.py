@@ -30,14 +30,14 @@ def parse(texts: tuple[str, ...], settings: Any, algorithm: str) -> dict[str, li
     for text in texts:
         name, _, values = text.partition("=")
         name = name.replace("-", "_")
-        if name not in settings.swept:
-            known = ", ".join(settings.swept)
+        if name not in settings.sweepable():
+            known = ", ".join(settings.sweepable())
             raise RunError(
                 f"--sweep {text}: {name} cannot be swept; choose from {known}; train other "
                 f"settings, such as sizes of layers, one after another"
                 if known
                 else f"--sweep {text}: {algorithm} trains one setting at a time; use "
-                f"{', '.join(n for n, row in ALGORITHMS.items() if row.load().Settings.swept)}"
+                f"{', '.join(n for n, row in ALGORITHMS.items() if row.load().Settings.can_sweep)}"
             )
         if name in sweep:
             raise RunError(f"--sweep {text}: {name} is named twice; join its values by commas")

@@ -304,7 +304,8 @@ def _unknown(id: str) -> str:
     if versions:
         return f"unknown environment id {id!r}: an id ends in its version; use {versions[-1]!r}"
     near = checks.suggestion(id, ids)
-    return f"unknown environment id {id!r}{near} (all ids: jaxenvs.registry.list())"
+    everything = "`jaxenvs list` and jaxenvs.registry.list() have all ids"
+    return f"unknown environment id {id!r}{near} ({everything})"
 
 
 def expect(modules: Mapping[str, str]) -> None:

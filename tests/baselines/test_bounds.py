@@ -94,7 +94,7 @@ def test_settings_that_can_be_swept_may_be_arrays(name):
     """A sweep replaces a float by an array, so the field's type must allow both."""
     settings = ALGORITHMS[name].load().Settings
     types = {field.name: field.type for field in dataclasses.fields(settings)}
-    for swept in settings.swept:
+    for swept in settings.sweepable():
         assert Array in types[swept].__args__
         assert python_type(types[swept]) is float
 

@@ -120,9 +120,11 @@ def test_whatever_can_be_swept_may_be_an_array(algorithm):
         changed |= {"target_rate": 0.5}
     agent = learner(Push() if by_replay else Countdown(), algorithm, **changed)
     settings = agent.settings
-    agents = 1 + len(settings.swept)
-    values = {name: np.full(agents, getattr(settings, name), np.float32) for name in settings.swept}
-    for i, name in enumerate(settings.swept):
+    agents = 1 + len(settings.sweepable())
+    values = {
+        name: np.full(agents, getattr(settings, name), np.float32) for name in settings.sweepable()
+    }
+    for i, name in enumerate(settings.sweepable()):
         values[name][i + 1] *= 0.5
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 1))
     many = jax.tree.map(lambda leaf: np.repeat(leaf, agents, axis=0), jax.device_get(runners))
@@ -135,7 +137,7 @@ def test_whatever_can_be_swept_may_be_an_array(algorithm):
     np.testing.assert_allclose(vectors[0], vectors[1], rtol=1e-4, atol=1e-6)
     same = {
         name
-        for name, each in zip(settings.swept, vectors[2:], strict=True)
+        for name, each in zip(settings.sweepable(), vectors[2:], strict=True)
         if np.allclose(each, vectors[1], rtol=1e-5, atol=1e-7)
     }
     # These settings may have no effect in one update: limits that are not reached, settings of

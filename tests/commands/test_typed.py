@@ -39,6 +39,11 @@ def test_train_suggests_the_flag_with_these_initials_or_a_similar_one(typed, mea
     assert f"did you mean '{meant}'" in err
 
 
+def test_train_names_the_learners_that_have_a_flag(capsys):
+    err = refused(capsys, "train", "Grid-v0", "--negentropy", "1")
+    assert "unrecognized arguments: --negentropy 1; --algo sac, tqc or crossq have" in err
+
+
 def test_other_commands_suggest_by_initials_too(capsys):
     with pytest.raises(SystemExit):
         cli.main(["watch", "Grid-v0", "--rs", "1"])

@@ -45,6 +45,7 @@ FULL = (
 )
 MOST = 64  # number of states to which the states of a plan are padded
 module = importlib.import_module("jaxenvs.grid.oracle.searching")
+solving = importlib.import_module("jaxenvs.grid.oracle.solve")
 
 
 def levels_of(env, count, seed=0):
@@ -114,6 +115,19 @@ def test_a_search_that_runs_out_of_budget_returns_a_bound():
     assert best.proven and best.steps is not None
     assert not found.proven and found.steps is None and found.plan == ()
     assert 1 <= found.lower <= best.steps and found.optimal_return is None
+
+
+@pytest.mark.full
+def test_large_levels_are_solved_in_smaller_groups(monkeypatch):
+    """The tables of distances of one search take at most 2 GiB, or those of one level."""
+    sizes = {"Grid-DoorKey-6x6-v0": 64, "BabyAI-BossLevel-v0": 64, "Grid-PerfectMaze-101x101-v0": 1}
+    worlds = {id: jaxenvs.make(id) for id in sizes}
+    assert {id: solving.together(world) for id, world in worlds.items()} == sizes
+    env = worlds["Grid-DoorKey-6x6-v0"]
+    levels = levels_of(env, 5)
+    expected = solve(env, levels)
+    monkeypatch.setattr(solving, "TABLE_BYTES", 2 * solving.BYTES_PER_PAIR * 36**2)
+    assert solving.together(env) == 2 and solve(env, levels) == expected
 
 
 @pytest.mark.full
