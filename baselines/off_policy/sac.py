@@ -93,8 +93,8 @@ def soft_update(
     loss = (objective.critic_loss, batch, target, draws.key)
     learned, of_critic = actor_critic.descend(learner, learned, "critic", *loss)
     learned, of_actor = update_actor(learner, learned, objective.actor_loss, batch, draws.now)
-    slow = actor_critic.polyak(learner, learned.target, learned.critic)
-    return learned._replace(target=slow), {**of_critic, **of_actor}
+    target_weights = actor_critic.polyak(learner, learned.target, learned.critic)
+    return learned._replace(target=target_weights), {**of_critic, **of_actor}
 
 
 def update_actor(

@@ -112,8 +112,8 @@ def gradient_step(
     def update_actor(learned: Learned) -> tuple[Learned, dict[str, Array]]:
         learned, losses = step(learned, "weights", actor_loss, learned, batch, draws.key)
         online = {"weights": learned.weights, "critic": learned.critic}
-        slow = actor_critic.polyak(learner, learned.target, online)
-        return learned._replace(target=slow), losses
+        target_weights = actor_critic.polyak(learner, learned.target, online)
+        return learned._replace(target=target_weights), losses
 
     learned, of_actor = actor_critic.delayed(learner, learned, update_actor)
     return learned, {**of_critic, **of_actor}

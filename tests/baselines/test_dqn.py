@@ -224,10 +224,12 @@ def test_double_q_learning_chooses_online_and_evaluates_by_the_target_network(do
         jax.jit(agent.network.init)(jax.random.key(i), jnp.ones(1)) for i in range(2)
     )
     batch = some_batch(64)
-    mine, slow = (np.asarray(values_of(agent, w, batch.next_obs)) for w in (weights, target))
-    action = (mine if double else slow).argmax(axis=1)
-    assert 0 < (mine.argmax(axis=1) != slow.argmax(axis=1)).sum() < 64
-    expected = batch.reward + batch.discount * slow[np.arange(64), action]
+    online, target_values = (
+        np.asarray(values_of(agent, w, batch.next_obs)) for w in (weights, target)
+    )
+    action = (online if double else target_values).argmax(axis=1)
+    assert 0 < (online.argmax(axis=1) != target_values.argmax(axis=1)).sum() < 64
+    expected = batch.reward + batch.discount * target_values[np.arange(64), action]
     np.testing.assert_allclose(worth(agent, weights, target, batch), expected, rtol=1e-5)
 
 

@@ -189,7 +189,7 @@ def some_sequences(settings, rows: int, masked: bool) -> r2d2.Sequences:
     return jax.tree.map(jnp.asarray, made)
 
 
-def goals_of(settings, sequences, values, slow) -> np.ndarray:
+def goals_of(settings, sequences, values, target_values) -> np.ndarray:
     """Return the TD targets of sequences, computed by plain loops."""
     b, scale, back = settings.burn_in, *((h, inverse) if settings.squeeze else 2 * [lambda x: x])
     goals = np.zeros((len(values), settings.sequence))
@@ -204,10 +204,11 @@ def goals_of(settings, sequences, values, slow) -> np.ndarray:
                     factor = 0.0
                 if sequences.terminated[row, b + at - 1] or sequences.truncated[row, b + at - 1]:
                     break
-            chooser = np.array((values if settings.double else slow)[row, at])
+            chooser = np.array((values if settings.double else target_values)[row, at])
             if sequences.mask is not None:
                 chooser = np.where(sequences.mask[row, b + at], chooser, -np.inf)
-            goals[row, first] = scale(total + factor * back(slow[row, at, chooser.argmax()]))
+            last = back(target_values[row, at, chooser.argmax()])
+            goals[row, first] = scale(total + factor * last)
     return goals
 
 
@@ -227,9 +228,10 @@ def test_targets_and_losses_equal_a_loop(masked, double, squeeze, n_step):
     settings, rows = agent.settings, 12
     sequences = some_sequences(settings, rows, masked)
     draw = np.random.default_rng(1)
-    values, slow = draw.normal(size=(2, rows, settings.sequence + n_step, 2)).astype(np.float32)
-    got = jax.jit(r2d2.td_target, static_argnums=0)(settings, sequences, values, slow)
-    expected = goals_of(settings, sequences, values, slow.astype(np.float64))
+    size = (2, rows, settings.sequence + n_step, 2)
+    values, target_values = draw.normal(size=size).astype(np.float32)
+    got = jax.jit(r2d2.td_target, static_argnums=0)(settings, sequences, values, target_values)
+    expected = goals_of(settings, sequences, values, target_values.astype(np.float64))
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=2e-5)
     assert (np.asarray(sequences.is_step) == 0).sum() > 3 and sequences.terminated.sum() > 3
 
@@ -237,9 +239,9 @@ def test_targets_and_losses_equal_a_loop(masked, double, squeeze, n_step):
         # Skip the loss: the network for Gate has three outputs, but the sequences two actions.
         return
     weights = jax.jit(agent.network.init)(KEY, jnp.ones(1))
-    loss, parts = jax.jit(r2d2.loss, static_argnums=0)(agent, weights, sequences, slow)
+    loss, parts = jax.jit(r2d2.loss, static_argnums=0)(agent, weights, sequences, target_values)
     said = np.asarray(unrolled(agent, weights, sequences))
-    goals = goals_of(settings, sequences, said, slow.astype(np.float64))
+    goals = goals_of(settings, sequences, said, target_values.astype(np.float64))
     part = slice(settings.burn_in, settings.burn_in + settings.sequence)
     action, is_step = (np.asarray(x)[:, part] for x in (sequences.action, sequences.is_step))
     chosen = np.take_along_axis(said[:, : settings.sequence], action[..., None], axis=2)[..., 0]

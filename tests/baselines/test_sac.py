@@ -106,10 +106,10 @@ def test_warm_up_learns_nothing_and_target_networks_follow(agent, runners):
     draws = sac.draw(agent, jax.random.key(0))
     learned, _ = step(actor_critic.Learned.of(after), batch, draws)
     rate = agent.settings.target_rate
-    for slow, old, new in zip(
+    for new_target, old, new in zip(
         *map(jax.tree.leaves, (learned.target, after.target, learned.critic)), strict=True
     ):
-        np.testing.assert_allclose(slow, (1 - rate) * old + rate * new, rtol=1e-5, atol=1e-7)
+        np.testing.assert_allclose(new_target, (1 - rate) * old + rate * new, rtol=1e-5, atol=1e-7)
 
 
 def test_a_truncated_episode_is_bootstrapped_from_its_true_successor(agent, runners):

@@ -43,11 +43,11 @@ def test_targets_are_the_least_critic_near_the_target_actors_action(agent, runne
 
     @jax.jit
     def parts(learned, batch):
-        slow = learned.target
-        action = td3.best_action(agent, slow["weights"], batch.next_obs)
+        target = learned.target
+        action = td3.best_action(agent, target["weights"], batch.next_obs)
         near = td3.noisy(agent, action, chance.noise, 0.2, 0.5)
-        values = critic_values(agent, slow["critic"], batch.next_obs, near)
-        outputs = jax.vmap(agent.network.apply, (None, 0))(slow["weights"], batch.next_obs)
+        values = critic_values(agent, target["critic"], batch.next_obs, near)
+        outputs = jax.vmap(agent.network.apply, (None, 0))(target["weights"], batch.next_obs)
         return outputs, action, near, values, td3.td_target(agent, learned, batch, chance)
 
     outputs, action, near, values, found = map(np.asarray, parts(learned, batch))

@@ -99,16 +99,16 @@ def test_c51_targets_are_projections_for_the_best_legal_action(double):
     agent = learner(Endless(), "c51", v_min=-1.0, v_max=2.0, double=double)
     weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
     support = agent.network.support.astype(np.float64)
-    mine, slow = (softmax(answers_of(agent, w, batch.next_obs)) for w in (weights, target))
-    means = np.where(batch.next_mask, (mine if double else slow) @ support, -np.inf)
+    online, target_mass = (softmax(answers_of(agent, w, batch.next_obs)) for w in (weights, target))
+    means = np.where(batch.next_mask, (online if double else target_mass) @ support, -np.inf)
     action = means.argmax(axis=1)
-    assert (action != ((mine if double else slow) @ support).argmax(axis=1)).any()
+    assert (action != ((online if double else target_mass) @ support).argmax(axis=1)).any()
     got = compiled(c51.td_target)(agent, weights, target, batch)
     for row in range(ROWS):
         values = float(batch.reward[row]) + float(batch.discount[row]) * support
-        expected = project_in_loops(support, values, slow[row, action[row]])
+        expected = project_in_loops(support, values, target_mass[row, action[row]])
         np.testing.assert_allclose(got.mass[row], expected, atol=1e-5)
-        mean = float(np.asarray(slow[row, action[row]]) @ np.asarray(values))
+        mean = float(np.asarray(target_mass[row, action[row]]) @ np.asarray(values))
         assert float(got.clipped[row]) == (mean < -1.001 or mean > 2.001)
     assert 0 < got.clipped.mean() < 1
 
@@ -194,9 +194,9 @@ def test_the_quantile_huber_loss_has_a_gradient_by_the_quantiles_alone(kappa, ta
 def test_qr_dqn_quantiles_are_at_midpoints_and_shift_with_the_reward():
     agent = learner(Endless(), "qr-dqn")
     weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
-    mine, slow = (answers_of(agent, w, batch.next_obs) for w in (weights, target))
-    action = np.where(batch.next_mask, mine.mean(axis=2), -np.inf).argmax(axis=1)
-    after = slow[np.arange(ROWS), action]
+    online, target_quantiles = (answers_of(agent, w, batch.next_obs) for w in (weights, target))
+    action = np.where(batch.next_mask, online.mean(axis=2), -np.inf).argmax(axis=1)
+    after = target_quantiles[np.arange(ROWS), action]
     expected = np.asarray(batch.reward)[:, None] + np.asarray(batch.discount)[:, None] * after
     worth = compiled(qr_dqn.td_target)(agent, weights, target, batch)
     np.testing.assert_allclose(worth, expected, rtol=1e-4, atol=1e-5)
@@ -242,10 +242,11 @@ def test_iqn_draws_separate_fractions_for_each_step():
     weights, target, batch = weights_of(agent), weights_of(agent, 1), masked_batch()
     fractions = iqn.draw_fractions(agent, batch, KEY)
     assert fractions.shape == (ROWS, 3) and len(np.unique(fractions)) == 3 * ROWS
-    mine = answers_of(agent, weights, batch.next_obs).mean(axis=2)
-    action = np.where(batch.next_mask, mine, -np.inf).argmax(axis=1)
-    slow = answers_of(agent, target, batch.next_obs, fractions)[np.arange(ROWS), action]
-    expected = np.asarray(batch.reward)[:, None] + np.asarray(batch.discount)[:, None] * slow
+    online = answers_of(agent, weights, batch.next_obs).mean(axis=2)
+    action = np.where(batch.next_mask, online, -np.inf).argmax(axis=1)
+    target_quantiles = answers_of(agent, target, batch.next_obs, fractions)[np.arange(ROWS), action]
+    reward, discount = (np.asarray(x)[:, None] for x in (batch.reward, batch.discount))
+    expected = reward + discount * target_quantiles
     worth = compiled(iqn.td_target)(agent, weights, target, batch, KEY)
     np.testing.assert_allclose(worth, expected, rtol=1e-4, atol=1e-5)
     said = answers_of(agent, weights, batch.obs, fractions)[np.arange(ROWS), batch.action]
