@@ -62,7 +62,7 @@ class Replaying(Buffer):
         return self.rollout_steps * self.replays
 
     @property
-    def warm_up_rounds(self) -> int:
+    def warm_up_iterations(self) -> int:
         """Number of iterations in the warm-up; in each, every environment makes one random step.
 
         The last of these iterations completes the `warm_up` steps, and therefore takes the first
@@ -75,7 +75,7 @@ class Replaying(Buffer):
 
         The optimiser takes one step for every `every` gradient steps of the learner.
         """
-        cold = min(self.warm_up_rounds - 1, self.updates * self.rollout_steps)
+        cold = min(self.warm_up_iterations - 1, self.updates * self.rollout_steps)
         return (cold * self.replays + gradient_steps * every) // self.gradient_steps
 
 
@@ -157,7 +157,7 @@ def update(
     count = settings.rollout_steps
     # The iteration index is used only to test whether the warm-up is over. It is computed from a
     # capped number of updates, because it could overflow int32 in a long run.
-    updates = jnp.minimum(runner.updates, settings.warm_up_rounds // count + 1)
+    updates = jnp.minimum(runner.updates, settings.warm_up_iterations // count + 1)
     numbers = updates * count + jnp.arange(count, dtype=jnp.int32)
 
     def noise(key: Array) -> Array:
@@ -211,7 +211,7 @@ def act_and_learn(
     # `number` is equal for all seeds. `pmax` over seeds turns it into a scalar under `vmap`, so
     # that `cond` runs only one branch. With a condition per seed, `vmap` would compute both.
     number = jax.lax.pmax(number, SEEDS)  # number of iterations before this one
-    runner, ends = act(learner, explore, runner, to_act, number < settings.warm_up_rounds)
+    runner, ends = act(learner, explore, runner, to_act, number < settings.warm_up_iterations)
     shape = learner.env.env.action_space.shape
 
     def learn(learned: Learned) -> tuple[Learned, dict[str, Array]]:
@@ -225,7 +225,7 @@ def act_and_learn(
         learned, losses = jax.lax.scan(step, learned, to_learn)
         return learned, {**jax.tree.map(jnp.mean, losses), LEARNED: jnp.float32(1.0)}
 
-    learned, losses = maybe(number + 1 >= settings.warm_up_rounds, learn, Learned.of(runner))
+    learned, losses = maybe(number + 1 >= settings.warm_up_iterations, learn, Learned.of(runner))
     return runner._replace(**learned._asdict()), (ends, losses)
 
 

@@ -68,11 +68,11 @@ class Actor:
         return {"version": version, "bytes": size, "seconds": time.perf_counter() - begun}, fragment
 
     def play(
-        self, weights: PyTree[np.ndarray], rounds: int, seed: int
+        self, weights: PyTree[np.ndarray], episodes: int, seed: int
     ) -> tuple[dict[str, Any], None]:
-        """Play `rounds` whole episodes in each Gymnasium environment; see `GymSampler.play`."""
+        """Play `episodes` whole episodes in each Gymnasium environment; see `GymSampler.play`."""
         assert isinstance(self._sampler, GymSampler)
-        return {"episodes": self._sampler.play(weights, rounds, seed)}, None
+        return {"episodes": self._sampler.play(weights, episodes, seed)}, None
 
 
 def use_one_thread() -> None:
@@ -178,16 +178,16 @@ class GymSampler(GymActor):
         records = [self._step(weights) for _ in range(self._steps)]
         return jax.tree.map(lambda *leaves: np.stack(leaves), *records), self._obs
 
-    def play(self, weights: PyTree[np.ndarray], rounds: int, seed: int) -> np.ndarray:
-        """Play `rounds` whole episodes in each environment, after a reset.
+    def play(self, weights: PyTree[np.ndarray], episodes: int, seed: int) -> np.ndarray:
+        """Play `episodes` whole episodes in each environment, after a reset.
 
-        Return an array (3, envs * rounds): each episode's return, length, and whether it
+        Return an array (3, envs * episodes): each episode's return, length, and whether it
         terminated.
         """
         weights = jax.device_put(weights)
         self._obs = self._envs.reset(seed)
         self._returns[:], self._lengths[:] = 0, 0
-        left, found = np.full(len(self._returns), rounds), []
+        left, found = np.full(len(self._returns), episodes), []
         while left.any():
             record = self._step(weights)
             ended = (record["terminated"] | record["truncated"]) & (left > 0)

@@ -83,10 +83,10 @@ class Explorer:
         return about, found
 
     def play(
-        self, weights: PyTree[np.ndarray], rounds: int, seed: int
+        self, weights: PyTree[np.ndarray], episodes: int, seed: int
     ) -> tuple[dict[str, Any], None]:
-        """Play `rounds` whole episodes in each Gymnasium environment; see `GymSampler.play`."""
-        return {"episodes": GymSampler(*self._made).play(weights, rounds, seed)}, None
+        """Play `episodes` whole episodes in each Gymnasium environment; see `GymSampler.play`."""
+        return {"episodes": GymSampler(*self._made).play(weights, episodes, seed)}, None
 
 
 class JaxExplorer:

@@ -311,13 +311,13 @@ class Training:
         """
         pool, settings = self._pool, self._settings
         assert pool is not None
-        weights, rounds = ray.put(weights), -(-count // settings.num_envs)
+        weights, episodes = ray.put(weights), -(-count // settings.num_envs)
         first = _seed(self._run.config.seed, evaluation.EVALUATION)
         seeds = itertools.count(first, settings.num_envs)
         found: list[np.ndarray] = []
         while len(found) < settings.actors:
             while pool.idle and len(pool.busy) + len(found) < settings.actors:
-                pool.ask("play", weights, rounds, next(seeds))
+                pool.ask("play", weights, episodes, next(seeds))
             for reference in ray.wait(list(pool.busy), timeout=TICK)[0]:
                 if (made := pool.finish(reference)) and "episodes" in made.about:
                     found.append(made.about["episodes"])

@@ -31,7 +31,7 @@ LAST = 20  # number of last episodes over which the reported training return is 
 VALUES = ("dqn", "qr-dqn")  # learners of action values, which need discrete actions
 # Maximum number of iterations per update of this library's learners with continuous actions. In
 # each iteration, every environment makes one step, and the learner takes its gradient steps.
-LOG_ROUNDS = 100
+LOG_STEPS = 100
 Train = Callable[[int], dict[str, Any]]
 
 
@@ -178,24 +178,24 @@ def our_settings(setting: dict[str, Any]) -> dict[str, Any]:
     given: dict[str, Any] = {name: setting[name] for name in same}
     given |= {"total_steps": setting["steps"], "hidden": tuple(setting["hidden"]), "anneal": False}
     if setting["algorithm"] not in VALUES:
-        rounds = min(LOG_ROUNDS, setting["steps"] // setting["num_envs"])
-        updates = setting["steps"] // (setting["num_envs"] * rounds)
-        given |= {"rollout_steps": rounds, "replays": setting["gradient_steps"]}
+        rollout_steps = min(LOG_STEPS, setting["steps"] // setting["num_envs"])
+        updates = setting["steps"] // (setting["num_envs"] * rollout_steps)
+        given |= {"rollout_steps": rollout_steps, "replays": setting["gradient_steps"]}
         given |= {"chunk": max(1, updates // 20)}
         if setting["algorithm"] == "crossq":
             given |= {"critic_hidden": tuple(setting["hidden"])}
         return given
-    rounds, updates = setting["rollout_steps"], setting["gradient_steps"]
-    between = max(1, setting["target_steps"] // (rounds * setting["num_envs"]))
+    rollout_steps, updates = setting["rollout_steps"], setting["gradient_steps"]
+    between = max(1, setting["target_steps"] // (rollout_steps * setting["num_envs"]))
     given |= {
-        "rollout_steps": rounds,
+        "rollout_steps": rollout_steps,
         "gradient_steps": setting["gradient_steps"],
         **{"n_step": 1, "dueling": False, "double": False, "layer_norm": False},
         "max_grad_norm": 10.0,
         **{"target_rate": 1.0, "target_every": updates * between},
         "epsilon_end": setting["epsilon_end"],
         "epsilon_share": setting["epsilon_share"],
-        "chunk": max(1, setting["steps"] // (rounds * setting["num_envs"]) // 20),
+        "chunk": max(1, setting["steps"] // (rollout_steps * setting["num_envs"]) // 20),
     }
     if setting["algorithm"] == "qr-dqn":
         given |= {"quantiles": setting["quantiles"]}

@@ -197,9 +197,9 @@ def test_statistics_change_in_gradient_steps_alone(agent, runners):
     (first, full, after), metrics = runners
     for one in (first, full):
         assert counts_of(one.critic) == counts_of(one.weights) == {0}
-    rounds = 2 * agent.settings.rollout_steps * agent.settings.replays
+    gradient_steps = 2 * agent.settings.rollout_steps * agent.settings.replays
     (critics,), (actors,) = counts_of(after.critic), counts_of(after.weights)
-    assert rounds - 2 * agent.settings.replays <= critics <= rounds
+    assert gradient_steps - 2 * agent.settings.replays <= critics <= gradient_steps
     assert actors == critics // 3
     assert after.target == ()
     for name in ("weights", "critic"):

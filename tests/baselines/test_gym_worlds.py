@@ -152,7 +152,7 @@ def test_vector_actions_are_drawn_by_the_policy(id, draws):
 def test_evaluation_plays_equally_many_episodes_per_environment(policy):
     actor = sampler(policy, {"length": 4}, num_envs=2)
     actor.collect(policy[1])  # leaves an unfinished episode, which must not count in the evaluation
-    returns, lengths, terminated = actor.play(policy[1], rounds=3, seed=1)
+    returns, lengths, terminated = actor.play(policy[1], episodes=3, seed=1)
     assert returns.shape == (6,) and (lengths == 4).all() and (terminated == 1).all()
     assert (returns <= 4).all() and returns.sum() > 0
 

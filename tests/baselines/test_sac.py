@@ -135,9 +135,9 @@ def test_critics_are_normalised_and_differ(runners):
 
 def test_the_replay_ratio_sets_the_gradient_steps(runners, agent):
     (_, _, after), _ = runners
-    rounds = agent.settings.rollout_steps * agent.settings.replays
+    gradient_steps = agent.settings.rollout_steps * agent.settings.replays
     count = [x for x in jax.tree.leaves(after.optimiser["critic"]) if x.dtype == jnp.int32]
-    assert agent.settings.replays == 2 and count[0] >= rounds
+    assert agent.settings.replays == 2 and count[0] >= gradient_steps
 
 
 @pytest.mark.parametrize(

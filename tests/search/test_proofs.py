@@ -117,10 +117,10 @@ MORE_WAYS = [
 ]
 
 
-def counted(way, rounds, seed):
+def counted(way, batches, seed):
     rng = np.random.default_rng(seed)
     total = np.zeros(3, int)
-    for _ in range(rounds):
+    for _ in range(batches):
         levels, exact = random_levels(rng, TOGETHER, way.unit_cost)
         total += claims(way, exact, searching(way)(levels))
     return total.tolist()
@@ -135,9 +135,9 @@ def test_every_claim_holds_on_random_graphs(way):
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS + MORE_WAYS, ids=str)
 def test_every_claim_holds_on_many_random_graphs(way):
-    rounds = 16
-    wrong, proofs, unsolvable = counted(way, rounds, 1)
-    print(f"\n{way}: {rounds * TOGETHER:,} graphs, {proofs:,} proven optimal, ", end="")
+    batches = 16
+    wrong, proofs, unsolvable = counted(way, batches, 1)
+    print(f"\n{way}: {batches * TOGETHER:,} graphs, {proofs:,} proven optimal, ", end="")
     print(f"{unsolvable:,} proven unsolvable, {wrong} false claims")
     assert wrong == 0 and proofs > 0 and unsolvable > 0
 
