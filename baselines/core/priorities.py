@@ -120,9 +120,9 @@ def sample(
     key = devices.first_key(key)
     within_row, within_block = jax.random.uniform(key, (2, size), jnp.float32)
     stratum = jnp.arange(size, dtype=jnp.float32)
-    spread = jax.random.uniform(jax.random.fold_in(key, 1), (size,), jnp.float32)
+    within_stratum = jax.random.uniform(jax.random.fold_in(key, 1), (size,), jnp.float32)
     rows = devices.all_gather(sums.sum(axis=1))
-    place = jax.vmap(pick, (0, None))((stratum + spread) / size, rows)
+    place = jax.vmap(pick, (0, None))((stratum + within_stratum) / size, rows)
     device, env = jnp.divmod(place, len(sums))
     is_here = device == devices.index
     block = jax.vmap(pick)(within_row, sums[env])

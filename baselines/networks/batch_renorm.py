@@ -80,30 +80,30 @@ class BatchRenorm(nn.Module):
         self, features: Float[Array, " features"], whole: Whole | None = None
     ) -> Float[Array, " features"]:
         width = features.shape[-1:]
-        usual = self.variable(STATISTICS, "mean", jnp.zeros, width, jnp.float32)
-        spread = self.variable(STATISTICS, "variance", jnp.ones, width, jnp.float32)
+        running_mean = self.variable(STATISTICS, "mean", jnp.zeros, width, jnp.float32)
+        running_variance = self.variable(STATISTICS, "variance", jnp.ones, width, jnp.float32)
         steps = self.variable(STATISTICS, "steps", jnp.zeros, (), jnp.int32)
         scale = self.param("scale", nn.initializers.ones_init(), width)
         bias = self.param("bias", nn.initializers.zeros_init(), width)
         features = features.astype(jnp.float32)
-        usually = jnp.sqrt(spread.value + SMALLEST)
+        running_std = jnp.sqrt(running_variance.value + SMALLEST)
         if whole is None:
-            normal = (features - usual.value) / usually
+            normal = (features - running_mean.value) / running_std
             return (normal * scale + bias).astype(self.dtype)
-        here = whole.mean(features)
-        apart = features - whole.given(here)
-        variance = whole.mean(jnp.square(apart))
-        deviation = jnp.sqrt(variance + SMALLEST)
+        mean = whole.mean(features)
+        centred = features - whole.given(mean)
+        variance = whole.mean(jnp.square(centred))
+        std = jnp.sqrt(variance + SMALLEST)
         is_warm = steps.value >= self.warm_up
-        factor = jnp.clip(deviation / usually, 1.0 / SCALES, SCALES)
-        shift = jnp.clip((here - usual.value) / usually, -SHIFTS, SHIFTS)
+        factor = jnp.clip(std / running_std, 1.0 / SCALES, SCALES)
+        shift = jnp.clip((mean - running_mean.value) / running_std, -SHIFTS, SHIFTS)
         factor = jax.lax.stop_gradient(jnp.where(is_warm, factor, 1.0))
         shift = jax.lax.stop_gradient(jnp.where(is_warm, shift, 0.0))
-        usual.value = MOMENTUM * usual.value + (1.0 - MOMENTUM) * here
-        spread.value = MOMENTUM * spread.value + (1.0 - MOMENTUM) * variance
+        running_mean.value = MOMENTUM * running_mean.value + (1.0 - MOMENTUM) * mean
+        running_variance.value = MOMENTUM * running_variance.value + (1.0 - MOMENTUM) * variance
         steps.value += 1
-        factor, shift = factor * scale / deviation, shift * scale + bias
-        return (apart * whole.given(factor) + whole.given(shift)).astype(self.dtype)
+        factor, shift = factor * scale / std, shift * scale + bias
+        return (centred * whole.given(factor) + whole.given(shift)).astype(self.dtype)
 
 
 def trained(

@@ -192,12 +192,12 @@ class Noisy(nn.Module):
     @nn.compact
     def __call__(self, features: Float[Array, "*batch inputs"]) -> Float[Array, "*batch width"]:
         inputs, zeros = features.shape[-1], nn.initializers.zeros_init()
-        spread = nn.initializers.constant(NOISE / np.sqrt(inputs))
+        noise_scale = nn.initializers.constant(NOISE / np.sqrt(inputs))
         orthogonal = nn.initializers.orthogonal(self.scale)
         kernel = self.param("kernel", orthogonal, (inputs, self.width)).astype(self.dtype)
         bias = self.param("bias", zeros, (self.width,)).astype(self.dtype)
-        of_kernel = self.param("kernel_noise", spread, (inputs, self.width)).astype(self.dtype)
-        of_bias = self.param("bias_noise", spread, (self.width,)).astype(self.dtype)
+        of_kernel = self.param("kernel_noise", noise_scale, (inputs, self.width)).astype(self.dtype)
+        of_bias = self.param("bias_noise", noise_scale, (self.width,)).astype(self.dtype)
         features = features.astype(self.dtype)
         mean = features @ kernel + bias
         if not self.has_rng("noise"):

@@ -285,7 +285,7 @@ def draw_noise(learner: Learner[Any, Actor], key: Array) -> Noise:
 def sample_policy(learner: Learner[Any, Actor], outputs: Array, noise: Array) -> Array:
     """Return actions for exploration: samples of the policy, computed from `noise`."""
     policy: Any = learner.policy
-    return policy.action(policy.spread_out(noise, outputs))
+    return policy.action(policy.reparametrise(noise, outputs))
 
 
 def sample_actions(
@@ -300,7 +300,7 @@ def actions_and_log_probs(
 ) -> tuple[Array, Float32[Array, " batch"]]:
     """Return actions sampled by means of `noise` from the actor's outputs, and log pi(a|s)."""
     policy: Any = learner.policy
-    before = policy.spread_out(noise, outputs)
+    before = policy.reparametrise(noise, outputs)
     return policy.action(before), policy.log_prob(outputs, before) + log_half_range(policy)
 
 

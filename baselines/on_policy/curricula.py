@@ -348,6 +348,6 @@ def _correlation(
     """
     weight = mask.astype(jnp.float32) / jnp.maximum(mask.sum(), 1).astype(jnp.float32)
     a, b = (jnp.where(mask, each - (weight * each).sum(), 0.0) for each in (a, b))
-    spread = jnp.sqrt((weight * a * a).sum() * (weight * b * b).sum())
-    value = (weight * a * b).sum() / jnp.maximum(spread, 1e-12)
-    return jnp.clip(value, -1.0, 1.0), spread > 1e-9
+    scale = jnp.sqrt((weight * a * a).sum() * (weight * b * b).sum())
+    value = (weight * a * b).sum() / jnp.maximum(scale, 1e-12)
+    return jnp.clip(value, -1.0, 1.0), scale > 1e-9

@@ -11,6 +11,7 @@ the sample from an action would invert tanh, which loses precision for actions n
 
 import dataclasses
 import math
+import warnings
 from typing import Any
 
 import jax
@@ -141,14 +142,20 @@ class TanhGaussian:
     def draw(self, key: Key, outputs: Float[Array, "*batch outputs"]) -> Array:
         """Sample from the Gaussians, before tanh: float32 (*batch, numbers)."""
         shape = (*outputs.shape[:-1], self.numbers)
-        return self.spread_out(jax.random.normal(key, shape, outputs.dtype), outputs)
+        return self.reparametrise(jax.random.normal(key, shape, outputs.dtype), outputs)
 
-    def spread_out(
+    def reparametrise(
         self, noise: Float[Array, "*batch numbers"], outputs: Float[Array, "*batch outputs"]
     ) -> Array:
-        """Turn standard normal noise into a sample before tanh: mean + deviation * noise."""
+        """Return the sample before tanh for standard normal noise: mean + deviation * noise."""
         mean, deviation = self.moments(outputs)
         return mean + deviation * noise
+
+    def spread_out(self, noise: Array, outputs: Array) -> Array:
+        """Return `reparametrise`, with a warning: the next release removes this name."""
+        message = "spread_out is now reparametrise; the old name goes with the next release"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.reparametrise(noise, outputs)
 
     def best(self, outputs: Float[Array, "*batch outputs"]) -> Array:
         """Return the mean of each Gaussian, before tanh."""

@@ -26,7 +26,7 @@ LIMITS = (1, 2, 3, 17, np.iinfo(np.int32).max)
 USUAL = 7 * len(LIMITS)
 # Values of the argument `variation`, which successive calls of `Fuzzer.play` use in turn.
 VARIATIONS = (0.0, 0.5, 4.0)
-# Largest `variation` (spread of the random float params) at which the observations and rewards of
+# Largest `variation` (range of the random float params) at which the observations and rewards of
 # all environments of jaxenvs stay in their spaces.
 NEAR = 0.5
 OUTSIDE = (np.nan, np.inf, -np.inf, 1e30)  # floats that invalid actions consist of
@@ -49,7 +49,7 @@ def fuzz(
     """Play at least `steps` steps in a batch of `rows` environments, and count broken rules.
 
     The batch restarts with new levels and params every `length` steps. `Fuzzer.play` multiplies
-    float params by random factors, whose spread is called `variation`. An observation or reward
+    float params by random factors, whose range is called `variation`. An observation or reward
     outside of its space breaks a rule only if `variation` is at most `near`. With `near` 0, spaces
     are thus tested only with the default float params.
     """

@@ -245,8 +245,8 @@ def on_policy():
 def loss(ppo_, weights, rollout, advantage, target):
     """Return PPO's loss and the parts of the loss, for a single minibatch of all items."""
     batch = (rollout, advantage, target)
-    mean, spread = normalisers(ppo_, batch, jnp.arange(40)[None])
-    return whole_loss(ppo_, weights, *batch, mean[0], spread[0])
+    mean, std = normalisers(ppo_, batch, jnp.arange(40)[None])
+    return whole_loss(ppo_, weights, *batch, mean[0], std[0])
 
 
 def test_the_loss_normalises_advantages(on_policy):

@@ -44,9 +44,9 @@ def sampled(agent, runner):
 def log_density(outputs, action):
     """Return log-densities of actions rescaled to [-1, 1], by inverting tanh, in float64."""
     mean, raw = np.split(np.asarray(outputs, float), 2, axis=-1)
-    spread = np.log1p(np.exp(raw)) + 1e-3
+    std = np.log1p(np.exp(raw)) + 1e-3
     unit = (2 * np.asarray(action, float) - LOW - HIGH) / (HIGH - LOW)
-    normal = -0.5 * ((np.arctanh(unit) - mean) / spread) ** 2 - np.log(spread)
+    normal = -0.5 * ((np.arctanh(unit) - mean) / std) ** 2 - np.log(std)
     return (normal - 0.5 * np.log(2 * np.pi) - np.log(1 - unit**2)).sum(axis=-1)
 
 

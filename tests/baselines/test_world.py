@@ -109,8 +109,8 @@ def test_observations_and_noisy_pictures_are_split_into_cells():
     # The mean brightness of a cell is subtracted.
     np.testing.assert_allclose(one.mean(axis=1), 0.0, atol=1e-5)
     # The two pictures have separate noise.
-    spread = float((one - other).std()) / latent_world.CONTRAST
-    np.testing.assert_allclose(spread, 0.1 * np.sqrt(2), rtol=0.1)
+    std = float((one - other).std()) / latent_world.CONTRAST
+    np.testing.assert_allclose(std, 0.1 * np.sqrt(2), rtol=0.1)
 
 
 def test_transitions_are_moves_of_the_puzzle():

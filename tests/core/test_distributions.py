@@ -14,12 +14,12 @@ GAUSSIAN = distributions.of(Box(LOW, HIGH, (2,), np.float32))
 OUTPUTS = np.array([[0.3, -1.0, 0.5, -2.0], [2.0, 0.0, -1.0, 1.5]], np.float32)
 
 
-def spreads(raw):
+def std_of(raw):
     """Return the standard deviations for raw network outputs: softplus plus a lower bound."""
     return np.log1p(np.exp(raw)) + 1e-3
 
 
-def density(action, mean, spread, low, high):
+def density(action, mean, std, low, high):
     """Return the density of a tanh-Gaussian, rescaled to [low, high], at `action`, in float64.
 
     The action is a function of a normal variable. So the result is the density of the normal
@@ -27,8 +27,15 @@ def density(action, mean, spread, low, high):
     """
     share = 2 * (action - low) / (high - low) - 1
     before = np.arctanh(share)
-    normal = np.exp(-0.5 * ((before - mean) / spread) ** 2) / (spread * np.sqrt(2 * np.pi))
+    normal = np.exp(-0.5 * ((before - mean) / std) ** 2) / (std * np.sqrt(2 * np.pi))
     return normal / ((1 - share**2) * (high - low) / 2)
+
+
+def test_the_old_name_of_the_reparametrised_sample_works_and_warns():
+    noise, outputs = jnp.array([[1.0, -0.5], [0.0, 2.0]]), jnp.array(OUTPUTS)
+    with pytest.warns(DeprecationWarning, match="reparametrise"):
+        found = GAUSSIAN.spread_out(noise, outputs)
+    np.testing.assert_array_equal(found, GAUSSIAN.reparametrise(noise, outputs))
 
 
 def test_the_density_of_an_action_is_that_of_the_change_of_variables():
@@ -36,23 +43,23 @@ def test_the_density_of_an_action_is_that_of_the_change_of_variables():
     actions, found = jax.jit(
         lambda outputs, drawn: (GAUSSIAN.action(drawn), GAUSSIAN.log_prob(outputs, drawn))
     )(OUTPUTS, drawn)
-    mean, spread = OUTPUTS[:, :2].astype(float), spreads(OUTPUTS[:, 2:].astype(float))
+    mean, std = OUTPUTS[:, :2].astype(float), std_of(OUTPUTS[:, 2:].astype(float))
     exact = LOW + (HIGH - LOW) * (np.tanh(drawn.astype(float)) + 1) / 2
     np.testing.assert_allclose(actions, exact, rtol=1e-6)
-    wanted = np.log(density(exact, mean, spread, LOW, HIGH)).sum(axis=1)
+    wanted = np.log(density(exact, mean, std, LOW, HIGH)).sum(axis=1)
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
 def test_densities_integrate_to_one_and_give_the_entropy():
     """Each density integrates to 1, and the entropy equals the integral of -p log p."""
-    mean, spread = OUTPUTS[:, :2].astype(float), spreads(OUTPUTS[:, 2:].astype(float))
+    mean, std = OUTPUTS[:, :2].astype(float), std_of(OUTPUTS[:, 2:].astype(float))
     edges = np.linspace(0, 1, 400_001)
     middle = (edges[1:] + edges[:-1]) / 2
     wanted = np.zeros(2)
     for i, (low, high) in enumerate(zip(LOW, HIGH, strict=True)):
         at, width = low + (high - low) * middle, (high - low) / len(middle)
         for row in range(2):
-            each = density(at, mean[row, i], spread[row, i], low, high)
+            each = density(at, mean[row, i], std[row, i], low, high)
             assert each.sum() * width == pytest.approx(1, abs=1e-4)
             wanted[row] -= (each * np.log(each + 1e-300)).sum() * width
     np.testing.assert_allclose(jax.jit(GAUSSIAN.entropy)(OUTPUTS), wanted, atol=2e-3)
@@ -72,9 +79,9 @@ def test_an_action_at_its_bound_has_a_finite_density_and_gradient():
 def test_draws_have_the_moments_of_the_gaussian_and_lie_in_the_space():
     outputs = jnp.broadcast_to(OUTPUTS[0], (20_000, 4))
     drawn = jax.jit(GAUSSIAN.draw)(jax.random.key(0), outputs)
-    mean, spread = GAUSSIAN.moments(jnp.asarray(OUTPUTS[0]))
+    mean, std = GAUSSIAN.moments(jnp.asarray(OUTPUTS[0]))
     np.testing.assert_allclose(drawn.mean(axis=0), mean, atol=0.03)
-    np.testing.assert_allclose(drawn.std(axis=0), spread, rtol=0.03)
+    np.testing.assert_allclose(drawn.std(axis=0), std, rtol=0.03)
     actions = np.asarray(jax.jit(GAUSSIAN.action)(drawn))
     assert (actions >= LOW).all() and (actions <= HIGH).all()
     np.testing.assert_array_equal(GAUSSIAN.best(jnp.asarray(OUTPUTS[0])), OUTPUTS[0, :2])

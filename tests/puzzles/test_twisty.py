@@ -217,8 +217,8 @@ def test_random_boards_are_uniform(puzzle, order):
             able = np.array([_can_go(puzzle, sticker, place) for place in places])
             assert counts.sum() == len(boards) and (counts[~able] == 0).all()
             expected = len(boards) / able.sum()
-            spread = ((counts[able] - expected) ** 2 / expected).sum()
-            assert spread < able.sum() + 5 * np.sqrt(2 * able.sum())
+            chi_squared = ((counts[able] - expected) ** 2 / expected).sum()
+            assert chi_squared < able.sum() + 5 * np.sqrt(2 * able.sum())
 
 
 def _can_go(puzzle, sticker, place):
