@@ -103,7 +103,7 @@ class E3B(Bonus):
         With `minibatches` = m, minibatch i consists of the transitions i, i + m, i + 2 m and so on.
         """
 
-        def parted(leaf: Array) -> Array:
+        def split(leaf: Array) -> Array:
             flat = leaf.reshape(-1, *leaf.shape[2:])
             return flat.reshape(-1, self.minibatches, *flat.shape[1:]).swapaxes(0, 1)
 
@@ -111,7 +111,7 @@ class E3B(Bonus):
             jax.tree.map(lambda leaf, part=part: leaf[part], visits.obs)
             for part in (slice(None, -1), slice(1, None))
         )
-        batches = jax.tree.map(parted, (before, after, visits.action, ~visits.done))
+        batches = jax.tree.map(split, (before, after, visits.action, ~visits.done))
 
         def gradient_step(carry: Any, batch: Any) -> tuple[Any, None]:
             weights, optimiser = carry

@@ -4,6 +4,7 @@ The wrapper's state is called its memory. A `WrappedState` stores the memory nex
 the wrapped environment.
 """
 
+import warnings
 from typing import Any, ClassVar
 
 import jax
@@ -14,6 +15,10 @@ from .env import Reset, Step
 from .random import Key
 from .struct import Struct, struct
 from .wrapper import Wrapper
+
+RENAMED = (
+    "remembers_episodes is now persists_across_episodes; the old name goes with the next release"
+)
 
 
 @struct
@@ -38,10 +43,23 @@ class StatefulWrapper(Wrapper):
     A subclass defines `begin`, which returns the memory after a reset, and `after`, which returns
     the memory after a step. If observations depend on the memory, the subclass also defines
     `shown`. If `begin` copies anything from `ended`, the memory of the previous episode, the
-    subclass sets `remembers_episodes`.
+    subclass sets `persists_across_episodes`.
     """
 
-    remembers_episodes: ClassVar[bool] = False
+    persists_across_episodes: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Take the value of `remembers_episodes`, the old name, with a warning."""
+        super().__init_subclass__(**kwargs)
+        if "remembers_episodes" in vars(cls):
+            warnings.warn(RENAMED, DeprecationWarning, stacklevel=2)
+            cls.persists_across_episodes = vars(cls)["remembers_episodes"]
+
+    @property
+    def remembers_episodes(self) -> bool:
+        """Old name of `persists_across_episodes`."""
+        warnings.warn(RENAMED, DeprecationWarning, stacklevel=2)
+        return self.persists_across_episodes
 
     def begin(self, obs: PyTree[Array], ended: Any | None) -> Any:
         """Return the memory at the start of an episode, as a pytree of arrays.
@@ -72,7 +90,7 @@ class StatefulWrapper(Wrapper):
     @property
     def carries_over(self) -> bool:  # type: ignore[override]
         """True if a part of this wrapper's or the wrapped environment's state outlives episodes."""
-        return self.remembers_episodes or self.env.carries_over
+        return self.persists_across_episodes or self.env.carries_over
 
     def inner(self, state: WrappedState) -> Any:
         """Return the wrapped environment's part of the wrapper's state."""

@@ -160,7 +160,7 @@ class PackedRuleset(Struct):
         return Ruleset(
             goal=_unpacked_goal(self.goal),
             rules=_unpacked_rules(self.rules),
-            init_tiles=_parted(self.init_tiles.astype(np.uint32)).astype(np.uint8),
+            init_tiles=_split(self.init_tiles.astype(np.uint32)).astype(np.uint8),
         )
 
 
@@ -208,7 +208,7 @@ def _joined(table: Any, at: int) -> Any:
     return columns[..., 0] | columns[..., 1] << np.uint32(4)
 
 
-def _parted(code: Any) -> Any:
+def _split(code: Any) -> Any:
     """Return pairs (kind, colour) of tile bytes, on a new last axis."""
     return _module(code).stack([code & np.uint32(15), code >> np.uint32(4)], axis=-1)
 
@@ -237,7 +237,7 @@ def _unpacked_rules(word: Any) -> Any:
     kind = _kind(RULES, flags)
     pair = _column(RULES, kind, "tiles") == 2
     second, third = module.where(pair, b, made), module.where(pair, made, np.uint32(0))
-    columns = [kind[..., None], *map(_parted, (a, second, third))]
+    columns = [kind[..., None], *map(_split, (a, second, third))]
     return module.concatenate(columns, axis=-1).astype(np.uint8)
 
 
@@ -257,8 +257,8 @@ def _unpacked_goal(word: Any) -> Any:
     kind = _kind(GOALS, flags)
     place = module.stack([b, column], axis=-1)
     at, named = (_column(GOALS, kind, name)[..., None] for name in ("place", "tiles"))
-    second = module.where(at != 0, place, _parted(b))
-    first = module.where(named > 0, _parted(a), second)
+    second = module.where(at != 0, place, _split(b))
+    first = module.where(named > 0, _split(a), second)
     second = module.where((at != 0) & (named == 0), np.uint32(0), second)
     return module.concatenate([kind[..., None], first, second], axis=-1).astype(np.uint8)
 

@@ -348,3 +348,14 @@ def test_a_limit_of_the_episodes_own_is_passed_on():
         assert wrapped.time_limit(wrapped.state_shape, wrapped.default_params) == 100 // 3
     puzzle = jaxenvs.make("Puzzle-SlidingTile-3x3-v0")
     assert wrappers.StickyAction(env=puzzle).action_names == puzzle.action_names != ()
+
+
+def test_the_old_name_of_persists_across_episodes_works_and_warns():
+    with pytest.warns(DeprecationWarning, match="persists_across_episodes"):
+
+        class Old(wrappers.StatefulWrapper):
+            remembers_episodes = True
+
+    assert Old(BASE).carries_over and not wrappers.FrameStack(env=BASE, count=2).carries_over
+    with pytest.warns(DeprecationWarning, match="persists_across_episodes"):
+        assert wrappers.LogWrapper(BASE).remembers_episodes

@@ -80,7 +80,7 @@ class LogWrapper(StatefulWrapper):
     this environment over all episodes.
     """
 
-    remembers_episodes = True
+    persists_across_episodes = True
 
     def begin(self, obs: PyTree[Array], ended: Log | None) -> Log:
         """Set the totals of the current episode to zero.

@@ -93,7 +93,7 @@ class NormalizeObservation(StatefulWrapper):
     update_running_mean: bool = True
     shared: bool = False
 
-    remembers_episodes = True
+    persists_across_episodes = True
     fully_observed = False  # the statistics affect observations, but are not observed
 
     def __post_init__(self) -> None:
@@ -159,7 +159,7 @@ class NormalizeReward(SuccessInInfo, StatefulWrapper):
     update_running_mean: bool = True
     shared: bool = False
 
-    remembers_episodes = True
+    persists_across_episodes = True
     reward_range = (-float("inf"), float("inf"))
 
     def __post_init__(self) -> None:
