@@ -39,7 +39,7 @@ class Inputs(NamedTuple):
     day_length: Any
 
 
-class Told(NamedTuple):
+class Description(NamedTuple):
     """Text that describes one state, in parts."""
 
     bars: list[Fact]
@@ -81,8 +81,8 @@ def texts(env: "CraftEnv", inputs: Inputs, detail: str) -> list[str]:
     With `detail` "full", also describe all other facts, such as the time, and draw the view.
     """
     if detail == "full":
-        return ["\n".join(one.lines()) for one in told_of(env, inputs)]
-    return ["\n".join(one.short()) for one in told_of(env, inputs, is_drawn=False)]
+        return ["\n".join(one.lines()) for one in descriptions(env, inputs)]
+    return ["\n".join(one.short()) for one in descriptions(env, inputs, is_drawn=False)]
 
 
 def known(env: "CraftEnv", inputs: Inputs) -> tuple[Fact, ...]:
@@ -96,17 +96,17 @@ def known(env: "CraftEnv", inputs: Inputs) -> tuple[Fact, ...]:
     return (*people.bars(rules, body), *people.counts(rules, body), *last)
 
 
-def told_of(env: "CraftEnv", inputs: Inputs, is_drawn: bool = True) -> list[Told]:
-    """Return the text of each state in parts; the drawing is empty unless `is_drawn` is True."""
-    return _writer(type(env)).told(inputs, is_drawn)
+def descriptions(env: "CraftEnv", inputs: Inputs, is_drawn: bool = True) -> list[Description]:
+    """Return a description of each state; its drawing is "" unless `is_drawn`."""
+    return _writer(type(env)).descriptions(inputs, is_drawn)
 
 
 def changes(env: "CraftEnv", old: Inputs, new: Inputs) -> list[str]:
     """Describe what changed between two batches of states."""
-    return [_changes(*pair) for pair in pairs(told_of(env, old), told_of(env, new))]
+    return [_changes(*pair) for pair in pairs(descriptions(env, old), descriptions(env, new))]
 
 
-def _changes(old: Told, new: Told) -> str:
+def _changes(old: Description, new: Description) -> str:
     before = {fact.label: fact.value for fact in old.bars}
     lines = [
         f"{fact.label.capitalize()} is now {fact.value}, it was {before[fact.label]}."
@@ -153,8 +153,8 @@ class _Writer:
         self.front = Memo(self._front)
         self.bars, self.counts, self.others = {}, {}, {}
 
-    def told(self, inputs: Inputs, is_drawn: bool) -> list[Told]:
-        """Return the parts of the text about each state of a batch."""
+    def descriptions(self, inputs: Inputs, is_drawn: bool) -> list[Description]:
+        """Return a description of each state of a batch."""
         cells = inputs.cells.reshape(len(inputs.cells), -1).copy()
         # No text mentions the player's cell. With a fixed block in this cell, rows of the view that
         # differ only there share a cached text.
@@ -163,7 +163,7 @@ class _Writer:
         drawings = self._drawings(cells) if is_drawn else [""] * len(cells)
         around = zip(self._fronts(inputs, cells), seen, self._nearest(cells), drawings, strict=True)
         return [
-            Told(bars, counts, (vitals, items, *others), *places)
+            Description(bars, counts, (vitals, items, *others), *places)
             for (bars, vitals), (counts, items), others, places in zip(
                 *self._known(inputs), around, strict=True
             )

@@ -21,7 +21,7 @@ from ..core.random import Key
 from ..core.rounding import rounded
 from ..core.spaces import Box, Dict, Discrete, Space
 from ..core.vocabulary import Vocabulary, of_bytes
-from . import body, chance, deeds, facts, player, sight, telling, terrain, upstream
+from . import body, chance, deeds, descriptions, facts, player, sight, terrain, upstream
 from .chance import Draws
 from .ground import Ground
 from .look import pictures, sprites, tiles
@@ -300,19 +300,19 @@ class CraftEnv(Env):
 
     def facts(self, state: CraftState, params: Any = None) -> tuple[Fact, ...]:
         """Return the facts for the play window's panel: vitals, item counts and time of day."""
-        return telling.known(self, texts.one_input(self, state, params))
+        return descriptions.known(self, texts.one_input(self, state, params))
 
     def text_inputs(self, state: CraftState, params: Any = None) -> Any:
-        """Return the argument `inputs` of `texts`: a `telling.Inputs` of arrays."""
-        return telling.text_inputs(self, state, params)
+        """Return the argument `inputs` of `texts`: a `descriptions.Inputs` of arrays."""
+        return descriptions.text_inputs(self, state, params)
 
     def texts(self, inputs: Any, detail: str = "full") -> list[str]:
         """Describe the vitals, the inventory, the time of day, the cell ahead and the view."""
-        return telling.texts(self, inputs, detail)
+        return descriptions.texts(self, inputs, detail)
 
     def text_changes(self, old: Any, new: Any) -> list[str]:
         """Describe changes of the vitals, the inventory, the cell ahead and the view."""
-        return telling.changes(self, old, new)
+        return descriptions.changes(self, old, new)
 
     def icon(self, name: str, size: int, background: RGB) -> np.ndarray | None:
         """Return the icon of a vital or item, uint8 (size, size, 3); None for any other `name`."""

@@ -93,13 +93,13 @@ def texts(env: "GridEnv", inputs: dict[str, np.ndarray], detail: str) -> list[st
     A text names the mission, the carried object and the objects in sight. The drawing shows the
     whole grid if the observation shows the whole grid, else the agent's view.
     """
-    told = told_of(env, inputs, is_drawn=detail == "full")
+    found = descriptions(env, inputs, is_drawn=detail == "full")
     if detail == "full":
-        return ["\n".join(one.lines()) for one in told]
-    return ["\n".join(one.short()) for one in told]
+        return ["\n".join(one.lines()) for one in found]
+    return ["\n".join(one.short()) for one in found]
 
 
-class Told(NamedTuple):
+class Description(NamedTuple):
     """The sentences and the drawing that make up the text about one state."""
 
     mission: str  # sentence with the mission; "" if the environment has none
@@ -120,10 +120,12 @@ class Told(NamedTuple):
         return [line for line in (self.mission, have, self.ahead) if line]
 
 
-def told_of(env: "GridEnv", inputs: dict[str, np.ndarray], is_drawn: bool = True) -> list[Told]:
-    """Return the text of each state of a batch as a `Told`; its drawing is "" unless `is_drawn`."""
+def descriptions(
+    env: "GridEnv", inputs: dict[str, np.ndarray], is_drawn: bool = True
+) -> list[Description]:
+    """Return a description of each state of a batch; its drawing is "" unless `is_drawn`."""
     count = len(inputs["cells"])
-    told: list[Any] = [None] * count
+    found: list[Any] = [None] * count
     whole = _is_whole(env)
     cells = inputs["cells"].reshape(count, -1)
     words, carried = row_bytes(inputs["mission"]), inputs["carried"].tolist()
@@ -143,16 +145,16 @@ def told_of(env: "GridEnv", inputs: dict[str, np.ndarray], is_drawn: bool = True
         parts = zip(rows.tolist(), WRITER.things(some, frame), lines, drawings, strict=True)
         for i, things, ahead, drawing in parts:
             head = _MISSIONS[words[i]], _CARRIED[carried[i]], faces[i]
-            told[i] = Told(*head, things, ahead, drawing)
-    return told
+            found[i] = Description(*head, things, ahead, drawing)
+    return found
 
 
 def changes(env: "GridEnv", old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
     """Describe for each state what differs between its observations in `old` and in `new`."""
-    return [_changes(*pair) for pair in pairs(told_of(env, old), told_of(env, new))]
+    return [_changes(*pair) for pair in pairs(descriptions(env, old), descriptions(env, new))]
 
 
-def _changes(old: Told, new: Told) -> str:
+def _changes(old: Description, new: Description) -> str:
     sentences = [new.mission] if new.mission != old.mission else []
     if new.carried != old.carried:
         sentences.append(new.carried.replace("You carry", "You now carry"))

@@ -346,7 +346,9 @@ class PuzzleScript(PackedPuzzle):
 
     def texts(self, inputs: dict[str, np.ndarray], detail: str = "full") -> list[str]:
         """Return a text for each state: title, board, and a legend if `detail` is "full"."""
-        return [glyphs.told(*one, detail) for one in glyphs.boards_of(self.collection, inputs)]
+        return [
+            glyphs.description(*one, detail) for one in glyphs.boards_of(self.collection, inputs)
+        ]
 
     def text_changes(self, old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
         """Return, for each state of a batch, the rows of the board that differ in `old` and `new`.

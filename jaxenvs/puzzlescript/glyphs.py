@@ -125,7 +125,7 @@ def boards_of(
         yield collection.games[game], cells_of(objects, *size)
 
 
-def told(game: Game, cells: list[list[int]], detail: str) -> str:
+def description(game: Game, cells: list[list[int]], detail: str) -> str:
     """Return a board as text, after the game's title and the meaning of each character.
 
     With `detail="short"`, the meanings are left out.

@@ -145,11 +145,11 @@ def texts(env: "XLand", inputs: dict[str, np.ndarray], detail: str) -> list[str]
     A text has the task, the pocket, the direction and the objects in sight.
     """
     if detail == "full":
-        return ["\n".join(one.lines()) for one in told_of(env, inputs)]
-    return ["\n".join(one.short()) for one in told_of(env, inputs, is_drawn=False)]
+        return ["\n".join(one.lines()) for one in descriptions(env, inputs)]
+    return ["\n".join(one.short()) for one in descriptions(env, inputs, is_drawn=False)]
 
 
-class Told(NamedTuple):
+class Description(NamedTuple):
     """The sentences and the drawing that make up the text about one state."""
 
     task: tuple[str, ...]  # sentences about goal and rules; or one that says the task is hidden
@@ -170,10 +170,12 @@ class Told(NamedTuple):
         return [" ".join(self.task), have, surroundings.sighted(self.things)]
 
 
-def told_of(env: "XLand", inputs: dict[str, np.ndarray], is_drawn: bool = True) -> list[Told]:
-    """Return the text of each state of a batch as a `Told`; its drawing is "" unless `is_drawn`."""
+def descriptions(
+    env: "XLand", inputs: dict[str, np.ndarray], is_drawn: bool = True
+) -> list[Description]:
+    """Return a description of each state of a batch; its drawing is "" unless `is_drawn`."""
     count = len(inputs["cells"])
-    told: list[Any] = [None] * count
+    found: list[Any] = [None] * count
     cells, writer = inputs["cells"].reshape(count, -1), _writer(env.see_through_walls)
     tasks, held = _tasks(inputs, count), inputs["carried"].tolist()
     ways = inputs["direction"].tolist() if "direction" in inputs else [-1] * count
@@ -186,16 +188,16 @@ def told_of(env: "XLand", inputs: dict[str, np.ndarray], is_drawn: bool = True) 
         parts = zip(rows.tolist(), writer.things(some, frame), below, drawings, strict=True)
         for i, things, tile, drawing in parts:
             faces = f"You face {HEADINGS[ways[i]]}." if ways[i] >= 0 else ""
-            told[i] = Told(tasks[i], _HOLDS[held[i]], faces, things, _STANDS[tile], drawing)
-    return told
+            found[i] = Description(tasks[i], _HOLDS[held[i]], faces, things, _STANDS[tile], drawing)
+    return found
 
 
 def changes(env: "XLand", old: dict[str, np.ndarray], new: dict[str, np.ndarray]) -> list[str]:
     """Describe for each state what differs between its observations in `old` and in `new`."""
-    return [_changes(*pair) for pair in pairs(told_of(env, old), told_of(env, new))]
+    return [_changes(*pair) for pair in pairs(descriptions(env, old), descriptions(env, new))]
 
 
-def _changes(old: Told, new: Told) -> str:
+def _changes(old: Description, new: Description) -> str:
     sentences = [] if old.task == new.task else [*new.task]
     if new.holds != old.holds:
         sentences.append(new.holds.replace("You hold", "You now hold"))

@@ -159,6 +159,6 @@ def write(env: XLand, value: Any, form: str | None) -> tuple[list[tuple[str, str
     if grid[row, column] != tiles.FLOOR:
         headers.append(("under", tiles.name(int(grid[row, column]))))
     shown = {pair for line in rows for pair in line} - {*AGENT, *PLAIN.values()}
-    told = sorted((pair, code) for code, pair in PAIRS.items() if pair in shown)
-    headers += [("legend", f"{pair} {tiles.name(code)}") for pair, code in told]
+    legend = sorted((pair, code) for code, pair in PAIRS.items() if pair in shown)
+    headers += [("legend", f"{pair} {tiles.name(code)}") for pair, code in legend]
     return headers, ["".join(line) for line in rows]

@@ -36,7 +36,7 @@ class Client:
         self.ratio = 1.0
         self.frame: Frame | None = None  # the picture that the page shows
         self.version = -1  # `Show.version` when `frame` was drawn
-        self.told: dict[str, Any] = {}  # fact -> value that was last sent to the page
+        self.sent_facts: dict[str, Any] = {}  # fact -> value that was last sent to the page
         self.wants_words = False
         self.ignored = 0  # number of malformed or excess messages
         self.bytes = self.updates = 0  # number of bytes and of updates sent so far
@@ -78,8 +78,8 @@ class Client:
         shape: entries of the head (the JSON part of the update) that describe the blocks; {} if
             there is no picture.
         """
-        new = {name: value for name, value in facts.items() if self.told.get(name) != value}
-        self.told.update(new)
+        new = {name: value for name, value in facts.items() if self.sent_facts.get(name) != value}
+        self.sent_facts.update(new)
         self._sent, self._sent_at = self._sent + 1, time.monotonic()
         update = protocol.update({"number": self._sent, **shape, **new}, png)
         self.updates, self.bytes = self.updates + 1, self.bytes + len(update)

@@ -112,7 +112,7 @@ class Show:
             is_saving = self.viewer is not None and self.viewer.is_saving
             self.busy = "saving" if is_saving else "compiling"
             for client in self.clients:
-                if client.ready and client.told.get("busy") != self.busy:
+                if client.ready and client.sent_facts.get("busy") != self.busy:
                     client.send({"busy": self.busy}, {}, b"")
         self.busy = ""
         return running.result()
@@ -122,7 +122,7 @@ class Show:
         frame = client.frame
         if frame is None or client.version != self.version:
             return True
-        if _size(frame) != (client.size, client.ratio) or client.told.get("busy"):
+        if _size(frame) != (client.size, client.ratio) or client.sent_facts.get("busy"):
             return True
         return client.wants_words and self._owes_words()
 
