@@ -1,8 +1,11 @@
-"""Old names of modules of `jaxenvs.baselines`, which work for one release, with a warning.
+"""Old names in `jaxenvs.baselines`, which work for one release, with a warning.
 
 For example, `jaxenvs.baselines.ppo` is now `jaxenvs.baselines.on_policy.ppo`. Importing an old name
 gives a module with the attributes of the new module, or of several new modules if the old one was
 split. `python -m` with an old name runs the new module.
+
+The flags of old settings work, too. A config.json with old names of settings loads without a
+warning.
 """
 
 import importlib
@@ -12,6 +15,7 @@ import runpy
 import sys
 import types
 import warnings
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 PACKAGE = "jaxenvs.baselines"
@@ -62,6 +66,37 @@ MEMBERS = {  # old module -> old names of classes and functions -> new names
         "Replayed": "Replay",
     },
 }
+
+# Learner -> old names of its settings -> new names.
+SETTINGS = {"rl2": {"told": "privileged_share"}}
+
+
+def current_settings(algorithm: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a run of the learner `algorithm` under their new names."""
+    renamed = SETTINGS.get(algorithm, {})
+    return {renamed.get(name, name): value for name, value in settings.items()}
+
+
+def current_flags(algorithm: str, argv: Iterable[str]) -> list[str]:
+    """Return the arguments of `jaxenvs train` with the new flags of renamed settings.
+
+    Print a warning for each old flag: Python hides a `DeprecationWarning` from users of a command.
+    """
+    flags = {_flag(old): _flag(new) for old, new in SETTINGS.get(algorithm, {}).items()}
+    found = []
+    for argument in argv:
+        name, equals, value = argument.partition("=")
+        if name in flags:
+            message = (
+                f"warning: {name} is now {flags[name]}; the old name goes with the next release"
+            )
+            print(message, file=sys.stderr)
+        found.append(flags.get(name, name) + equals + value)
+    return found
+
+
+def _flag(setting: str) -> str:
+    return "--" + setting.replace("_", "-")
 
 
 def modules_of(name: str) -> tuple[str, ...]:

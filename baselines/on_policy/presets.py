@@ -223,14 +223,14 @@ RULE_WORLDS = {
     "hidden": (64,),
     "memory": 64,
     "task_loss": 0.3,
-    "told": 0.6,
+    "privileged_share": 0.6,
 }
 RULE_WORLDS_GPU = {
     "total_steps": 10_000_000_000,
     "num_envs": 16_384,
     "rollout_steps": 256,
     "task_loss": 0.0,
-    "told": 0.0,
+    "privileged_share": 0.0,
     "epochs": 1,
     "minibatches": 16,
     "gae_lambda": 0.95,

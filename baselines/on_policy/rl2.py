@@ -12,11 +12,12 @@ at different times of their trials, so that no batch consists of first episodes 
 
 Two settings use the true task in training, but never in the evaluation; with both at 0, the learner
 is plain RL². `task_loss` trains the recurrent state to predict the goal and the object that the
-agent holds (Humplik et al., 2019, "Meta reinforcement learning as task inference"). `told` is the
-fraction of environments whose policy receives the true goal instead of its prediction. In these
-environments, the policy soon learns to reach goals. All environments share one set of weights, so
-the policy then reaches goals sooner in the other environments, too. The fraction falls to 0 over
-the run, and metrics leave out the environments whose policy receives the true goal.
+agent holds (Humplik et al., 2019, "Meta reinforcement learning as task inference").
+`privileged_share` is the fraction of environments whose policy receives the true goal instead of
+its prediction. In these environments, the policy soon learns to reach goals. All environments share
+one set of weights, so the policy then reaches goals sooner in the other environments, too. The
+fraction falls to 0 over the run, and metrics leave out the environments whose policy receives the
+true goal.
 """
 
 import dataclasses
@@ -69,7 +70,8 @@ class Settings(ppo_rnn.Settings):
     previous: bool = True  # always True: the network reads the previous action and reward
     test_episodes: Count = 10  # episodes per task in the evaluation
     task_loss: NonNegative = 0.0  # weight of the loss that trains predictions of the task; 0: off
-    told: Share = 0.0  # initial fraction of environments whose policy receives the true goal
+    # initial fraction of environments whose policy receives the true goal
+    privileged_share: Share = 0.0
 
     def check(self) -> None:
         super().check()
@@ -133,8 +135,8 @@ def check(learner: RL2Learner, seeds: int, episodes: int) -> None:
         )
     if informed(learner) and not learner.network.counts:
         raise ValueError(
-            "--task-loss and --told need an observation with a map of few kinds of cells, such as "
-            "--set obs=heading; give 0 for both, or another observation"
+            "--task-loss and --privileged-share need an observation with a map of few kinds of "
+            "cells, such as --set obs=heading; give 0 for both, or another observation"
         )
 
 
@@ -186,15 +188,15 @@ def update(learner: RL2Learner, runner: Runner) -> tuple[Runner, dict[str, Array
 
 
 def informed(learner: RL2Learner) -> bool:
-    """Return whether the settings use the true task in training, by `task_loss` or `told`."""
-    return bool(learner.settings.task_loss or learner.settings.told)
+    """Return whether `task_loss` or `privileged_share` uses the true task in training."""
+    return bool(learner.settings.task_loss or learner.settings.privileged_share)
 
 
 def choose(learner: RL2Learner, runner: Runner, key: Array, mask: Mask) -> Chosen:
     """Sample actions from the policy, and record the true tasks for the loss.
 
     The policy receives the true goal in the first environments of the batch. The fraction of these
-    environments starts at `told` and falls to 0 over the run.
+    environments starts at `privileged_share` and falls to 0 over the run.
     """
     hidden = given = jnp.zeros((learner.env.num_envs, GOAL_SIZE), jnp.int32)
     if informed(learner):
@@ -203,9 +205,10 @@ def choose(learner: RL2Learner, runner: Runner, key: Array, mask: Mask) -> Chose
         )
         settings = learner.settings
         done = settings.progress(settings.updates_of(minibatches.step_count(runner.optimiser)))
-        share = settings.told * (1.0 - done)
-        is_told = jnp.arange(learner.env.num_envs, dtype=jnp.float32) < share * learner.env.num_envs
-        given = jnp.where(is_told[:, None], hidden[:, :GOAL_SIZE], 0)
+        share = settings.privileged_share * (1.0 - done)
+        num_envs = learner.env.num_envs
+        is_given = jnp.arange(num_envs, dtype=jnp.float32) < share * num_envs
+        given = jnp.where(is_given[:, None], hidden[:, :GOAL_SIZE], 0)
     runner = runner._replace(memory=learner.network.with_goal(runner.memory, given))
     memory, action, fields = ppo.choose(learner, runner, key, mask)
     return memory, action, {**fields, "task": (hidden, given)}
@@ -260,9 +263,9 @@ def uninformed(rollout: Rollout) -> Rollout:
 
     Metrics include only trials with an end flag, so they leave out trials with a true goal.
     """
-    told = (rollout.task[1] > 0).any(axis=-1)
+    is_given = (rollout.task[1] > 0).any(axis=-1)
     return rollout._replace(
-        terminated=rollout.terminated & ~told, truncated=rollout.truncated & ~told
+        terminated=rollout.terminated & ~is_given, truncated=rollout.truncated & ~is_given
     )
 
 

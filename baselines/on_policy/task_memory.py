@@ -254,9 +254,9 @@ class TaskMemory(Recurrent):
         """
         kind, cells = jax.lax.stop_gradient((nn.softmax(belief.kind), nn.softmax(belief.cells)))
         code = goal.astype(jnp.int32)
-        is_told = code[0] > 0
-        kind = jnp.where(is_told, jax.nn.one_hot(code[0], GOAL_KINDS), kind)
-        named = jnp.where(is_told, jax.nn.one_hot(code[1:], cells.shape[1]), cells[:2])
+        is_given = code[0] > 0
+        kind = jnp.where(is_given, jax.nn.one_hot(code[0], GOAL_KINDS), kind)
+        named = jnp.where(is_given, jax.nn.one_hot(code[1:], cells.shape[1]), cells[:2])
         in_view, held = named[:, seen.codes].reshape(-1), named @ cells[2]
         return 2 * in_view, 2 * held, 2 * jnp.outer(kind, seen.facing).reshape(-1), kind
 

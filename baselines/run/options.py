@@ -21,7 +21,7 @@ from jaxenvs.core.drawing import UNDRAWN, is_drawn
 from jaxenvs.core.typed import program
 from jaxenvs.core.vector import usual_source
 
-from .. import GYM, presets, registry
+from .. import GYM, old_names, presets, registry
 from ..core import processes, schedules
 from ..core.devices import Devices
 from ..core.learner import Learner, S
@@ -154,6 +154,7 @@ def parse(argv: list[str], algorithm: str = USUAL) -> Options[Any]:
     --help and for values that cannot be parsed.
     """
     settings = ALGORITHMS[algorithm].load().Settings
+    argv = old_names.current_flags(algorithm, argv)
 
     def read(default: Options[Any]) -> Options[Any]:
         about = f"Train with {ALGORITHMS[algorithm].title}."

@@ -1,6 +1,8 @@
-"""Validation of a run's config.json, and defaults for fields that older files lack."""
+"""Validation of a run's config.json, defaults for fields that older files lack, new names."""
 
 from typing import Any
+
+from .. import old_names
 
 # Fields that older files lack, with the values that their runs had.
 OLDER: dict[str, Any] = {"algorithm": "ppo", "tracking": {}, "sweep": {}, "params": {}}
@@ -36,7 +38,8 @@ def validated(content: Any, form: int) -> dict[str, Any]:
         raise TypeError("settings must be an object")
     for part in ("fields", "settings"):
         content = content | {part: {k: _hashable(v) for k, v in content[part].items()}}
-    return content
+    settings = old_names.current_settings(content["algorithm"], content["settings"])
+    return content | {"settings": settings}
 
 
 def _check_sweep(sweep: dict[str, Any], seeds: int) -> None:

@@ -47,7 +47,7 @@ def agent() -> Learner:
     The params that `collected` gets limit the episodes to 6 steps.
     """
     sizes = {"num_envs": ROWS, "rollout_steps": STEPS, "hidden": (8,), "embed": 2, "memory": 8}
-    settings = rl2.Settings(**sizes, minibatches=2, task_loss=0.1, told=0.5)
+    settings = rl2.Settings(**sizes, minibatches=2, task_loss=0.1, privileged_share=0.5)
     return registry.build(
         "rl2", PreviousStep(env=tasks(LIMIT, episodes=0, steps=TRIAL)[0]), settings
     )
@@ -111,9 +111,9 @@ def test_previous_actions_and_rewards_are_those_of_the_step_before(rollout):
 
 def test_the_first_environments_receive_the_true_goal(rollout):
     before, _, seen, _, _ = rollout
-    hidden, told = seen.task
-    np.testing.assert_array_equal(told[:, : ROWS // 2], hidden[:, : ROWS // 2, :3])
-    assert not told[:, ROWS // 2 :].any()
+    hidden, given = seen.task
+    np.testing.assert_array_equal(given[:, : ROWS // 2], hidden[:, : ROWS // 2, :3])
+    assert not given[:, ROWS // 2 :].any()
     goals = np.where(before.world.env.env.task == 0, xland.Goal.AGENT_NEAR, xland.Goal.HOLD)
     np.testing.assert_array_equal(hidden[0, :, 0], goals)
     cells = np.where(before.world.env.env.task == 0, 2 * 12 + 6, 12 * 12 + 11)
@@ -248,10 +248,10 @@ def test_a_resumed_run_is_bit_identical(tmp_path):
         (["--trial-steps", "0"], "trial_steps=0 and trial_episodes=0: a trial would never end"),
         (["--reset-source", "pool"], "reset_source=pool: levels of a pool belong to one task"),
         (["--reset-source", "stock"], "reset_source=stock: every step of a stock reads all params"),
-        (["--told", "1.5"], "told=1.5 must be at most 1"),
+        (["--privileged-share", "1.5"], "privileged_share=1.5 must be at most 1"),
         (
             ["--set", "obs=rgb"],
-            "--task-loss and --told need an observation with a map of few kinds",
+            "--task-loss and --privileged-share need an observation with a map of few kinds",
         ),
         (
             ["--set", "obs=dict"],
@@ -267,6 +267,25 @@ def test_a_resumed_run_is_bit_identical(tmp_path):
 def test_settings_that_cannot_work_say_why(tmp_path, capsys, flags, words):
     assert train.main([*ARGV, *flags, "--out", str(tmp_path / "run")]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_the_old_flag_of_privileged_share_works_and_warns(tmp_path, capsys):
+    for flags in (["--told", "1.5"], ["--told=1.5"]):
+        assert train.main([*ARGV, *flags, "--out", str(tmp_path / "run")]) == 2
+        printed = capsys.readouterr().err
+        assert "warning: --told is now --privileged-share; the old name goes" in printed
+        assert "privileged_share=1.5 must be at most 1" in printed
+    assert train.main([*ARGV, "--help"]) == 0
+    printed = capsys.readouterr().out
+    assert "--privileged-share" in printed and "--told" not in printed
+
+
+def test_a_run_with_the_old_name_of_privileged_share_loads(tmp_path):
+    settings = dataclasses.asdict(rl2.Settings(privileged_share=0.6))
+    old = {("told" if name == "privileged_share" else name): v for name, v in settings.items()}
+    run = runs.Run.create(tmp_path / "run", runs.Config(ID, {}, 0, 1, old, "rl2"))
+    assert "told" in json.loads((run.path / "config.json").read_text("utf-8"))["settings"]
+    assert runs.Run.open(run.path).config.settings == settings
 
 
 def test_a_run_that_observed_the_task_is_not_evaluated(tmp_path):

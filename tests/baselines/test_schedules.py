@@ -55,8 +55,8 @@ def importance(settings, update):
     return jax.vmap(learn, axis_name=SEEDS)(jnp.int32([update]))[0]
 
 
-def told(settings, update):
-    """Return the fraction of RL²'s environments that tell the policy their task at `update`."""
+def privileged_share(settings, update):
+    """Return the fraction of RL²'s environments that show the policy their task at `update`."""
     count = jnp.int32(update * settings.gradient_steps)
     chain = minibatches.optimiser(settings)
     envs, patch = 1000, pytest.MonkeyPatch()
@@ -105,7 +105,12 @@ SCHEDULES = {
     "epsilon": ("dqn", EMPTY, REPLAY, epsilon),
     "epsilon of pqn": ("pqn", EMPTY, {**EPSILON, "minibatches": 2}, epsilon),
     "importance": ("dqn", EMPTY, REPLAY, importance),
-    "told": ("rl2", EMPTY, {**ENVS, "minibatches": 2, "told": 0.9}, told),
+    "privileged_share": (
+        "rl2",
+        EMPTY,
+        {**ENVS, "minibatches": 2, "privileged_share": 0.9},
+        privileged_share,
+    ),
     "rate": ("ppo", EMPTY, {**ENVS, "minibatches": 2}, rate),
     "rate of a replay": ("dqn", EMPTY, REPLAY, rate),
     "rate of sac": ("sac", "Classic-Pendulum-v0", {**ENVS, "warm_up": 8}, rate),
@@ -167,7 +172,7 @@ def test_a_schedule_goes_on_from_where_it_is(tmp_path, name):
 
 
 @pytest.mark.usefixtures("as_a_user")
-@pytest.mark.parametrize("name", ["epsilon", "importance", "told"])
+@pytest.mark.parametrize("name", ["epsilon", "importance", "privileged_share"])
 def test_a_schedule_of_a_finished_run_keeps_its_last_value(tmp_path, name):
     algorithm, id, given, value = SCHEDULES[name]
     run, before = saved(tmp_path, algorithm, id, PLANNED, **{**given, "anneal": False})

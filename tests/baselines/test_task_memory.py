@@ -40,21 +40,21 @@ def unrolled():
 
         goal = jnp.int32(GOAL)
         begin, none = NETWORK.with_goal(NETWORK.begin(), goal), jnp.zeros(STEPS, jnp.bool_)
-        told = jnp.broadcast_to(goal, (STEPS, 3))
-        return jax.lax.scan(step, begin, obs)[1], NETWORK.unroll(weights, begin, obs, none, told)
+        given = jnp.broadcast_to(goal, (STEPS, 3))
+        return jax.lax.scan(step, begin, obs)[1], NETWORK.unroll(weights, begin, obs, none, given)
 
     return jax.device_get(run(KEY, obs))
 
 
 def test_only_a_reward_updates_the_kept_part_of_the_state():
     (memories, _), _ = unrolled()
-    _, kept, summary, _, told = np.split(memories, np.cumsum(NETWORK.parts)[:-1], axis=1)
+    _, kept, summary, _, given = np.split(memories, np.cumsum(NETWORK.parts)[:-1], axis=1)
     assert (kept[:2] == 0).all() and (summary != 0).all()
     np.testing.assert_array_equal(kept[2], summary[1])
     np.testing.assert_array_equal(kept[3], kept[2])
     np.testing.assert_array_equal(kept[4], summary[3])
     np.testing.assert_array_equal(kept[5], kept[4])
-    np.testing.assert_array_equal(told, np.tile(GOAL, (STEPS, 1)))
+    np.testing.assert_array_equal(given, np.tile(GOAL, (STEPS, 1)))
 
 
 def test_learning_unrolls_what_acting_computed():
@@ -85,9 +85,9 @@ def test_the_policy_receives_the_belief_or_the_given_goal():
     belief = task_memory.Belief(*(rng.normal(size=n).astype(np.float32) for n in (15, (3, 156))))
     seen = task_memory.Seen((), (), (), np.int32([5, 41, 49]), np.float32([0, 0, 1, 0]), False)
 
-    def believed(told):
+    def believed(given):
         return [
-            np.asarray(part) for part in NETWORK.belief_features(belief, seen, jnp.float32(told))
+            np.asarray(part) for part in NETWORK.belief_features(belief, seen, jnp.float32(given))
         ]
 
     in_view, held, kind_by_direction, kind = believed((0, 0, 0))
