@@ -2,9 +2,9 @@
 
     python -m jaxenvs.benchmarks.families --json families.json
 
-The figures are kernels and bytes of a step, bytes of state, and the cost of a new world (level).
+The figures are kernels and bytes of a step, bytes of state, and the cost of a new level.
 Kernels and bytes are counted as in `gpu_work`, for several reset sources: the ways in which
-`make_vec` gets the level of the next episode. The cost of a new world is a ratio of CPU times: the
+`make_vec` gets the level of the next episode. The cost of a new level is a ratio of CPU times: the
 time to draw candidate levels until one is accepted, divided by the time of a step. Figures that the
 file of `--json` already has are kept.
 
@@ -65,7 +65,7 @@ def count(env_id: str, wanted: Sequence[str], batch: int, here: bool) -> dict[st
     return found
 
 
-def world_cost(env_id: str, batch: int) -> dict[str, float]:
+def level_cost(env_id: str, batch: int) -> dict[str, float]:
     """Measure the cost of a step and of a new level on the CPU; return four figures.
 
     A candidate is a drawn level, which the environment accepts or rejects. `candidates` is the mean
@@ -107,7 +107,7 @@ def _drawer(env_id: str, batch: int) -> tuple[Loop, Any]:
     values of `states`, which are all zero, and uses only their shapes and dtypes.
     """
     env = jaxenvs.make(env_id, **contestants.obs_field(env_id))
-    params = env.checked_params(None, "world_cost")
+    params = env.checked_params(None, "level_cost")
 
     def begin(key: Array) -> tuple[Any, Array]:
         key_level, key_state = jax.random.split(key)
@@ -182,7 +182,7 @@ def _completed(env_id: str, record: dict[str, Any], args: argparse.Namespace) ->
         "id": env_id,
         "default": jaxenvs.spec(env_id).reset_source,
         "work": {source: work[source] for source in sources(env_id)},
-        "world": record.get("world") or world_cost(env_id, args.cpu_batch),
+        "world": record.get("world") or level_cost(env_id, args.cpu_batch),
     }
 
 

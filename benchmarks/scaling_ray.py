@@ -31,7 +31,7 @@ from jaxenvs.core.extras import version
 
 from .harness import instrument
 
-WORLDS = {
+TITLES = {
     "SlowCartPole-v0": "CartPole whose step takes 5 ms",
     "Crafter-v0": "crafter, whose step computes",
 }
@@ -66,14 +66,14 @@ FAULT_STEPS = 100_000
 FAULT_SEEDS = (0, 1)
 
 
-def train(world: str, actors: int, mode: str, out: Path, flags: Sequence[str]) -> subprocess.Popen:
+def train(env: str, actors: int, mode: str, out: Path, flags: Sequence[str]) -> subprocess.Popen:
     """Start `jaxenvs train` with Ray actors; return the process.
 
-    `world` is the name of an environment in `slow_worlds`.
+    `env` is the name of an environment in `slow_worlds`.
     """
     sizes = ("--num-envs", ENVS * actors, "--rollout-steps", BATCH // (ENVS * actors))
     given: tuple[Any, ...] = ("--actors", actors, *sizes, *SETTINGS[mode], *flags, "--out", out)
-    command = [f"gym:jaxenvs.benchmarks.slow_worlds:{world}", "--ray", *map(str, given)]
+    command = [f"gym:jaxenvs.benchmarks.slow_worlds:{env}", "--ray", *map(str, given)]
     module = [sys.executable, "-m", "jaxenvs.baselines.run.train"]
     pipe = subprocess.PIPE
     return subprocess.Popen([*module, *command], stdout=pipe, stderr=subprocess.STDOUT, text=True)
@@ -112,7 +112,10 @@ def wait_for(
 
 
 def measured(world: str, actors: int, mode: str, seconds: float) -> dict[str, Any]:
-    """Train for `seconds` and return samples per second and the learning curve."""
+    """Train for `seconds` and return samples per second and the learning curve.
+
+    `world` is the name of the environment, in the arguments as in the records of older files.
+    """
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "run"
         flags = ("--no-anneal", "--total-steps", "100000000")
@@ -258,8 +261,8 @@ def faults(actors: int, killing: bool, seed: int, mode: str = "sync") -> dict[st
 def draw(file: Path, runs: list[dict[str, Any]]) -> None:
     """Draw learning curves: a panel for each environment, a line for each number of actors."""
     picture, panels = figure((9.0, 3.6), 1, 2)
-    for panel, (world, title) in zip(panels, WORLDS.items(), strict=True):
-        shown = [run for run in runs if run["world"] == world and run["mode"] == "async"]
+    for panel, (env, title) in zip(panels, TITLES.items(), strict=True):
+        shown = [run for run in runs if run["world"] == env and run["mode"] == "async"]
         for run in shown:
             seconds, _, returns = zip(*run["curve"], strict=True)
             plural = "" if run["actors"] == 1 else "s"
@@ -270,7 +273,7 @@ def draw(file: Path, runs: list[dict[str, Any]]) -> None:
     picture.savefig(file, format="png")
 
 
-def measure(out: Path, seconds: float, worlds: Sequence[str], modes: Sequence[str]) -> None:
+def measure(out: Path, seconds: float, envs: Sequence[str], modes: Sequence[str]) -> None:
     """Make the runs whose records the file `out` lacks, one after another."""
     packages = ("jax", "jaxlib", "numpy", "gymnasium", "ray", "crafter")
     found: dict[str, Any] = {
@@ -291,9 +294,9 @@ def measure(out: Path, seconds: float, worlds: Sequence[str], modes: Sequence[st
         out.write_text(json.dumps(found) + "\n")
         print({name: value for name, value in what.items() if name != "curve"}, flush=True)
 
-    for world, mode, actors in itertools.product(worlds, modes, ACTORS):
-        keep("runs", measured, world=world, actors=actors, mode=mode, seconds=seconds)
-    if "SlowCartPole-v0" in worlds:
+    for env, mode, actors in itertools.product(envs, modes, ACTORS):
+        keep("runs", measured, world=env, actors=actors, mode=mode, seconds=seconds)
+    if "SlowCartPole-v0" in envs:
         of_faults = ("sync" if mode == "async" else mode for mode in modes)
         for mode, seed, killing in itertools.product(of_faults, FAULT_SEEDS, (False, True)):
             keep("faults", faults, actors=max(ACTORS), killing=killing, seed=seed, mode=mode)
@@ -305,13 +308,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = Parser("python -m jaxenvs.benchmarks.scaling_ray", __doc__)
     add = parser.add_argument
     add("--seconds", type=float, default=60.0, help="seconds of each run")
-    add("--worlds", nargs="*", choices=list(WORLDS), default=list(WORLDS))
+    add("--envs", nargs="*", choices=list(TITLES), default=list(TITLES))
     add("--modes", nargs="*", choices=["async", "apex"], default=["async", "apex"])
     add("--out", type=Path, default=Path("ray.json"))
     add("--picture", type=Path)
     add("--only-draw", action="store_true", help="only draw the results in --out")
     given = parser.parse_args(argv)
     if not given.only_draw:
-        measure(given.out, given.seconds, given.worlds, given.modes)
+        measure(given.out, given.seconds, given.envs, given.modes)
     if given.picture:
         draw(given.picture, json.loads(given.out.read_text())["runs"])

@@ -205,7 +205,7 @@ def kernels(documents: Documents) -> Table:
             lines.setdefault(key, []).append(row)
     whole_step = {
         **WHERE,
-        "worlds from": of("reset_source"),
+        "levels from": of("reset_source"),
         "us per step": of("microseconds", fixed(1)),
         "in kernels": of("busy", fixed(1)),
     }
@@ -294,7 +294,7 @@ training = plain(
 resets = plain(
     {
         **WHERE,
-        "worlds from": of("reset_source"),
+        "levels from": of("reset_source"),
         "time limit": of("limit", lambda limit: whole(limit) if limit else "none"),
         "ended per step": of("ended_per_step", fixed(1)),
         "trips per step": of("trips_per_step", fixed(1)),

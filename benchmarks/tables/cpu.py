@@ -130,7 +130,7 @@ def puzzles(bench: dict[str, Any]) -> Table:
         (source,) = group.ours()
         columns = {
             f"id, {whole(group.num_envs)} environments": lambda group: group.id,
-            "worlds from": lambda group, source=source: source,
+            "levels from": lambda group, source=source: source,
             "jaxenvs": speed(source),
             "jumanji": speed("jumanji"),
             "pgx": speed("pgx"),

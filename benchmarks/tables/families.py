@@ -1,4 +1,4 @@
-"""Table of all environment classes: GPU work of a step, cost of a new world, speed on a CPU."""
+"""Table of all environment classes: GPU work of a step, cost of a new level, speed on a CPU."""
 
 from typing import Any
 
@@ -32,14 +32,14 @@ def _kernels(source: str) -> Column:
 
 WORK: dict[str, Column] = {
     "id": of("id"),
-    "worlds from": of("default"),
+    "levels from": of("default"),
     "kernels: fresh": _kernels("fresh"),
     "pool": _kernels("pool"),
     "exact + per trip": _exact,
     "bytes written + read per env": lambda row: _moved(_first(row)),
     "bytes of state": lambda row: fixed(0)(_first(row)["state"]),
-    "candidates per world": lambda row: fixed(2)(row["world"]["candidates"]),
-    "world / step": lambda row: fixed(1)(row["world"]["world_steps"]),
+    "candidates per level": lambda row: fixed(2)(row["world"]["candidates"]),
+    "level / step": lambda row: fixed(1)(row["world"]["world_steps"]),
 }
 
 

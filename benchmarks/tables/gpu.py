@@ -95,7 +95,7 @@ def h200_kernels(profiles: dict[str, Any]) -> Table:
 
     columns = {
         "id": of("id"),
-        "worlds from": of("reset_source"),
+        "levels from": of("reset_source"),
         "step": of("step", fixed(1)),
         "in kernels": of("busy", fixed(1)),
         "kernels": lambda row: whole(len(row["microseconds"])),
@@ -181,10 +181,10 @@ COUNTS: dict[str, Column] = {
 }
 WHO: dict[str, Column] = {
     "what": lambda row: who(row)[0],
-    "worlds from": lambda row: who(row)[1],
+    "levels from": lambda row: who(row)[1],
     "observation": of("obs"),
 }
-WHO_AND_FROM: dict[str, Column] = {"what, worlds from": lambda row: ", ".join(who(row))}
+WHO_AND_FROM: dict[str, Column] = {"what, levels from": lambda row: ", ".join(who(row))}
 ENV_ID: dict[str, Column] = {"id": of("env_id")}
 
 
@@ -198,7 +198,7 @@ UPDATES: dict[str, Column] = {  # columns of the table of whole PPO updates with
     "envs x steps": lambda row: f"{row['num_envs']:,} x {row['rollout_steps']}",
     "epochs x minibatches": lambda row: f"{row['epochs']} x {row['minibatches']}",
     "layers": lambda row: ", ".join(map(str, row["hidden"])),
-    "worlds from": of("reset_source"),
+    "levels from": of("reset_source"),
     "kernels": of("kernels", whole),
     "GB": lambda row: f"{row['bytes'] / 1e9:.2f}",
     "conditions": of("conditions", whole),
@@ -212,11 +212,11 @@ def _mebibytes(count: float) -> str:
 MEMORY: dict[str, Column] = {  # columns of the table of a batch's device memory
     **ENV_ID,
     "envs": of("num_envs", whole),
-    "worlds from": of("reset_source"),
+    "levels from": of("reset_source"),
     "state, MiB": of("state", _mebibytes),
     "pool": of("pool", _mebibytes),
     "while stepping": of("step", _mebibytes),
-    "while making all worlds": of("reset", _mebibytes),
+    "while making all levels": of("reset", _mebibytes),
 }
 RULES: dict[str, Column] = {"rules, at most": of("rules"), **WHO_AND_FROM, **COUNTS}
 

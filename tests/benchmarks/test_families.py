@@ -54,7 +54,7 @@ def test_the_cost_of_a_world_includes_rejected_candidates(monkeypatch):
     env_id = "Grid-Empty-Random-5x5-v0"
     first_row = lambda env, level: level.pose[0] == 1  # noqa: E731 - 3 of the 8 free cells
     monkeypatch.setattr(jaxenvs.spec(env_id).env_class, "accepts", first_row)
-    cost = families.world_cost(env_id, 16)
+    cost = families.level_cost(env_id, 16)
     assert 8 / 3 * 0.7 < cost["candidates"] < 8 / 3 * 1.4
     expected = cost["candidate_ns"] * cost["candidates"] / cost["step_ns"]
     assert cost["world_steps"] == pytest.approx(expected, rel=0.05)

@@ -65,7 +65,7 @@ def test_a_process_prints_for_its_terminal_or_pipe(columns):
     lines = run.stdout.decode().splitlines()
     if columns:
         assert max(map(len, lines)) <= int(columns)
-        assert "world / step: 133.2" in lines
+        assert "level / step: 133.2" in lines
     else:
         assert len(lines) == 53 and "BabyAI-Unlock-v0" in lines[-4]
 

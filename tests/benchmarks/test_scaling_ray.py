@@ -93,13 +93,13 @@ def test_exchanged_data_is_summarised():
 def test_the_picture_shows_the_results(tmp_path):
     runs = [
         {
-            "world": world,
+            "world": env,
             "actors": actors,
             "mode": "async",
             "samples_per_second": 100.0,
             "curve": [[0.0, 10, 1.0], [1.0, 20, 2.0]],
         }
-        for world in scaling_ray.WORLDS
+        for env in scaling_ray.TITLES
         for actors in (1, 2)
     ]
     out, picture = tmp_path / "ray.json", tmp_path / "ray.png"
