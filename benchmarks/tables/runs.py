@@ -421,7 +421,7 @@ def classic(rows: list[dict[str, Any]]) -> Table:
     return tabulated(range(row["seeds"]), columns)
 
 
-@table("runs-elsewhere", f"{RUNS}/elsewhere/*.json")
+@table("runs-upstream", f"{RUNS}/upstream/*.json")
 def upstream(runs: list[dict[str, Any]]) -> Table:
     """Build a table that compares the returns of trained policies in two implementations.
 

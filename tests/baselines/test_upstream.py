@@ -25,7 +25,7 @@ GROUP = "tiny_runs"  # tests of this group share a worker, which compiles the ru
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """Return the folder of a tiny run of two seeds, as a string."""
-    out = tmp_path_factory.mktemp("elsewhere") / "run"
+    out = tmp_path_factory.mktemp("upstream") / "run"
     arguments = [*FLAGS, "--total-steps", "256", "--out", str(out)]
     assert main(["Grid-Empty-Random-5x5-v0", *arguments]) == 0
     return str(out)
