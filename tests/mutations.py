@@ -426,7 +426,7 @@ MUTATIONS = {
         "truncated = (after.time > ",
         "test_contract.py -k time_limit",
     ),
-    "an invalid action is not told": Mutation(
+    "an invalid action is not reported": Mutation(
         "jaxenvs/core/env.py",
         '"invalid_action": invalid}',
         '"invalid_action": jnp.zeros_like(invalid)}',

@@ -59,8 +59,8 @@ function look(inside, view) {
     await new Promise(done => setTimeout(done, 100));  // its scripts wrap its tables
     found[address] = look(frame.contentDocument, frame.contentWindow);
   }
-  await fetch("/told", {method: "POST", body: JSON.stringify(found)});
-})().catch(error => fetch("/told", {method: "POST", body: JSON.stringify({error: `${error}`})}));
+  await fetch("/results", {method: "POST", body: JSON.stringify(found)});
+})().catch(error => fetch("/results", {method: "POST", body: JSON.stringify({error: `${error}`})}));
 </script>"""
 
 pytestmark = [
@@ -79,8 +79,8 @@ pytestmark = [
 class Pages(http.server.SimpleHTTPRequestHandler):
     """HTTP handler that serves a site and the page `PROBE`, and receives the probe's findings."""
 
-    def __init__(self, probe: bytes, told: queue.Queue, *given, **more) -> None:
-        self.probe, self.told = probe, told
+    def __init__(self, probe: bytes, results: queue.Queue, *given, **more) -> None:
+        self.probe, self.results = probe, results
         super().__init__(*given, **more)
 
     def do_GET(self) -> None:
@@ -93,7 +93,7 @@ class Pages(http.server.SimpleHTTPRequestHandler):
         self.wfile.write(self.probe)
 
     def do_POST(self) -> None:
-        self.told.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.results.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self.send_response(204)
         self.end_headers()
 
@@ -103,9 +103,9 @@ class Pages(http.server.SimpleHTTPRequestHandler):
 
 def looks(site: Path, addresses: list[str], profile: Path) -> dict[str, dict]:
     """Open pages of a site in a browser; return what `PROBE` reports of each page, by address."""
-    told: queue.Queue = queue.Queue()
+    results: queue.Queue = queue.Queue()
     probe = PROBE.replace("ADDRESSES", json.dumps(addresses)).encode()
-    pages = functools.partial(Pages, probe, told, directory=str(site))
+    pages = functools.partial(Pages, probe, results, directory=str(site))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), pages) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         words = [BROWSER, *ALONE.split(), f"--user-data-dir={profile}", "--window-size=1280,900"]
@@ -113,7 +113,7 @@ def looks(site: Path, addresses: list[str], profile: Path) -> dict[str, dict]:
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         with subprocess.Popen(words, **quiet) as browser:
             try:
-                found = told.get(timeout=300)
+                found = results.get(timeout=300)
             finally:
                 browser.terminate()
                 server.shutdown()

@@ -46,11 +46,11 @@ def test_its_figures_are_those_of_the_tables():
     A script writes these tables from the JSON results of measurements.
     """
     figures = README.partition("## Three figures")[2].partition("\n## ")[0]
-    told = re.findall(r"(\d+(?:\.\d+)? [Mk])\b", figures) + re.findall(r"(\d+) times", figures)
+    quoted = re.findall(r"(\d+(?:\.\d+)? [Mk])\b", figures) + re.findall(r"(\d+) times", figures)
     performance = (ROOT / "docs" / "performance.md").read_text()
     tables = "".join(re.findall(r"<!-- table: .*?<!-- end -->", performance, re.DOTALL))
-    assert len(told) == 7
-    assert not [figure for figure in told if not re.search(rf"(?<![\d.]){figure}\b", tables)]
+    assert len(quoted) == 7
+    assert not [figure for figure in quoted if not re.search(rf"(?<![\d.]){figure}\b", tables)]
 
 
 def test_the_number_of_ids():

@@ -117,8 +117,8 @@ def exploration(env, **settings):
     given = dataclasses.replace(given, n_step=N_STEP, gamma=GAMMA, **settings)
     learner = Learner(ROW, env, registry.network(ROW, env, vars(given)), given)
     runners = jax.device_get(jax.jit(jax.vmap(learner.init))(jax.random.key(0)[None]))
-    told = Exploration(Sampling.of(learner), N_STEP, GAMMA, given.epsilons(0))
-    return learner, told, runners
+    exploring = Exploration(Sampling.of(learner), N_STEP, GAMMA, given.epsilons(0))
+    return learner, exploring, runners
 
 
 @pytest.fixture(autouse=True)
@@ -183,8 +183,8 @@ def test_items_equal_a_plain_loop(id, ends):
     The items come from three consecutive rollouts of an actor.
     """
     env, fields = known(id)
-    learner, told, runners = exploration(env)
-    actor = Watched(id, fields, told, 3)
+    learner, exploring, runners = exploration(env)
+    actor = Watched(id, fields, exploring, 3)
     made = [actor.sample(runners.weights, (1, 0)) for _ in range(3)]
     counts = [about["items"] for about, _ in made]
     assert counts == [ENVS * (STEPS - N_STEP + 1), ENVS * STEPS, ENVS * STEPS]
@@ -227,8 +227,8 @@ def errors(learner, runners, found):
 
 
 def test_a_truncation_is_bootstrapped_from_its_true_successor():
-    _learner, told, runners = exploration(Clock())
-    _, found = Explorer("Clock-v0", {}, told, 0).sample(runners.weights, (1, 0))
+    _learner, exploring, runners = exploration(Clock())
+    _, found = Explorer("Clock-v0", {}, exploring, 0).sample(runners.weights, (1, 0))
     assert (found["discount"] > 0).all()
     # An episode of Clock is truncated at time 5. An item that begins at time t, which Clock
     # observes, therefore has at most 5 - t steps.
@@ -248,9 +248,11 @@ def test_epsilons_fall_over_the_environments_of_all_actors():
 def test_each_environment_has_its_epsilon():
     """Environments with epsilon 1 act randomly, those with epsilon 0 greedily."""
     env = Clock()
-    learner, told, runners = exploration(env, rollout_steps=64)
-    told = told._replace(sampling=told.sampling._replace(steps=64), epsilon=(1.0, 1.0, 0.0, 0.0))
-    actor = Watched("Clock-v0", {}, told, 0)
+    learner, exploring, runners = exploration(env, rollout_steps=64)
+    exploring = exploring._replace(
+        sampling=exploring.sampling._replace(steps=64), epsilon=(1.0, 1.0, 0.0, 0.0)
+    )
+    actor = Watched("Clock-v0", {}, exploring, 0)
     actor.sample(runners.weights, (1, 0))
     record = actor.records[0]
     one = jax.tree.map(lambda leaf: leaf[0], runners.weights)

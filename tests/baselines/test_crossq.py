@@ -32,11 +32,11 @@ def drawn(shift: float = 0.0):
 
 def weights_of(mean, variance, steps=0):
     """Return the weights of a batch renormalisation layer with three features."""
-    told = np.array([mean] * 3, np.float32), np.array([variance] * 3, np.float32)
+    moments = np.array([mean] * 3, np.float32), np.array([variance] * 3, np.float32)
     params = {"scale": np.array([1.0, 2.0, 0.5], np.float32), "bias": np.float32([0, 1, 2])}
     return {
         "params": params,
-        STATISTICS: {"mean": told[0], "variance": told[1], "steps": np.int32(steps)},
+        STATISTICS: {"mean": moments[0], "variance": moments[1], "steps": np.int32(steps)},
     }
 
 
@@ -247,7 +247,7 @@ def test_steps_and_successors_pass_the_critics_in_one_batch(agent, runners):
         cost = jnp.exp(learned.temperature) * drawn[1]
         return *drawn, crossq.critic_loss(agent, learned.critic, batch, drawn[0], cost)
 
-    action, log_prob, (loss, told) = jax.device_get(parts(learned, batch))
+    action, log_prob, (loss, metrics) = jax.device_get(parts(learned, batch))
     batch, critics = jax.device_get(batch), jax.device_get(learned.critic)
     weight = np.float64([*batch.weight, *batch.weight])
     unit = (2 * np.concatenate([batch.action, action]) - LOW - HIGH) / (HIGH - LOW)
@@ -257,7 +257,7 @@ def test_steps_and_successors_pass_the_critics_in_one_batch(agent, runners):
         critic = jax.tree.map(lambda leaf, at=number: np.float64(leaf[at]), critics)
         features, mean = layer_by_hand(critic, "BatchRenorm_0", both, weight)
         kept = 0.99 * critic[STATISTICS]["BatchRenorm_0"]["mean"] + 0.01 * mean
-        found = told[STATISTICS][STATISTICS]["BatchRenorm_0"]["mean"][number]
+        found = metrics[STATISTICS][STATISTICS]["BatchRenorm_0"]["mean"][number]
         np.testing.assert_allclose(found, kept, rtol=1e-4, atol=1e-5)
         dense = critic["params"]["Dense_0"]
         features = np.maximum(features @ dense["kernel"] + dense["bias"], 0)

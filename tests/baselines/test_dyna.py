@@ -437,8 +437,8 @@ def test_few_rows_at_once_equal_vmap():
     )
 
     def total(weights, several):
-        told = several(functools.partial(dyna_model.window_losses, agent, weights), window)
-        return sum(told.values()).sum()
+        losses = several(functools.partial(dyna_model.window_losses, agent, weights), window)
+        return sum(losses.values()).sum()
 
     slope = jax.jit(jax.value_and_grad(total), static_argnums=1)
     few = slope(weights, dyna_model.few_at_once)

@@ -105,8 +105,8 @@ class Earner(Countdown):
     def step_state(self, key, state, action, params):
         """Report each achievement only in the step in which it is unlocked."""
         state, reward, ends, _ = super().step_state(key, state, action, params)
-        told = jnp.stack([state.time == 2, state.time == 4, ends])
-        return Transition(state, reward, ends, {"achievements": told})
+        achieved = jnp.stack([state.time == 2, state.time == 4, ends])
+        return Transition(state, reward, ends, {"achievements": achieved})
 
 
 def test_achievements_are_counted_once_in_each_episode():

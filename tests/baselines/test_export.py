@@ -53,10 +53,10 @@ def test_another_process_reads_the_policy_without_this_package(tmp_path, capsys)
     space = policy.env.observation_space
     obs = jax.vmap(space.sample)(jax.random.split(jax.random.key(0), 5))
     np.save(folder / "obs.npy", obs)
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", READER, str(folder)], capture_output=True, text=True, check=True
     )
-    logits, value = map(np.array, json.loads(told.stdout.splitlines()[-1]))
+    logits, value = map(np.array, json.loads(done.stdout.splitlines()[-1]))
     expected = jax.jit(jax.vmap(policy.apply))(obs)
     np.testing.assert_allclose(logits, expected[0], atol=1e-5)
     np.testing.assert_allclose(value, expected[1], atol=1e-5)

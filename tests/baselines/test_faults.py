@@ -57,7 +57,7 @@ def full(monkeypatch):
 # Tests of a full disk.
 
 
-def test_a_full_disk_is_told_and_what_was_missed_is_made_up_for(run, full, capsys):
+def test_a_full_disk_is_reported_and_what_was_missed_is_made_up_for(run, full, capsys):
     keeper = keeping.Keeper(run)
     keeper.log([ROW])
     keeper.save(3, trees(3))

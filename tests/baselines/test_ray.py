@@ -226,10 +226,10 @@ def test_ape_x_replaces_an_actor_a_shard_and_the_learner(tmp_path, capfd):
     argv += ["--total-steps", str(60 * 128), "--checkpoint-every", "4", "--out", str(out)]
     assert main(argv) == 0
     killer.join()
-    told = capfd.readouterr().err
-    assert re.search(r"Actor 0 is replaced, its fragment dropped: .*died", told)
-    assert re.search(r"Replay shard [01] is replaced, \d+ items dropped: .*died", told)
-    assert re.search(r"The learner is replaced, from update \d+: .*died", told)
+    printed = capfd.readouterr().err
+    assert re.search(r"Actor 0 is replaced, its fragment dropped: .*died", printed)
+    assert re.search(r"Replay shard [01] is replaced, \d+ items dropped: .*died", printed)
+    assert re.search(r"The learner is replaced, from update \d+: .*died", printed)
     log = rows(out)
     assert [row["update"] for row in log] == list(range(1, 61))
     lost = ("actors_lost", "replays_lost", "learners_lost")
@@ -322,13 +322,13 @@ def test_actors_that_hang_die_or_break_are_replaced(capsys):
     found = [made for made in wait(workers) if made]
     assert [made.about["slot"] for made in found] == [slots["well"]]
     assert workers.lost == 3
-    told = capsys.readouterr().err
+    printed = capsys.readouterr().err
     for what, why in (
         ("hang", r"no answer in 2 s \(--patience\)"),
         ("die", "The actor is dead because its worker process has died."),
         ("break", "division by zero"),
     ):
-        assert re.search(f"Actor {slots[what]} is replaced, its fragment dropped: {why}\n", told)
+        assert re.search(f"Actor {slots[what]} is replaced, its fragment dropped: {why}\n", printed)
     workers.patience = 120.0
     for _ in range(4):
         workers.ask("do", "well")
@@ -468,9 +468,9 @@ def test_an_existing_cluster_is_joined_and_left(tmp_path):
         wait_for_rows(out, 3, process)
         ours = [*processes("ray::Actor", cluster.pid), *processes("ray::Learner", cluster.pid)]
         assert len(ours) == 3
-        told, errors = process.communicate(timeout=300)
+        printed, errors = process.communicate(timeout=300)
         assert process.returncode == 0, errors
-        assert "Watch it: jaxenvs watch" in told and evaluation(out)["mean_return"] > 0.5
+        assert "Watch it: jaxenvs watch" in printed and evaluation(out)["mean_return"] > 0.5
         assert runs.load_policy(out).env_id == "Grid-Empty-5x5-v0"
         assert nothing_left(ours) and cluster.poll() is None
         process = start([SIGNAL, "--ray", *SMALL, "--total-steps", "1", "--out", f"{out}-own"])

@@ -103,12 +103,12 @@ def test_think_export_and_watch_return_the_discounted_return(tmp_path, capsys):
     obs = policy.env.reset(jax.random.key(0)).obs
     program = jax.export.deserialize(bytearray((run / "export" / FILES[0]).read_bytes()))
     assert float(program.call((), obs[None])[2][0]) == pytest.approx(TRUE, rel=0.02)
-    told = json.loads((run / "export" / FILES[2]).read_text())["value"]
-    assert "environment's reward" in told["unit"]
+    exported = json.loads((run / "export" / FILES[2]).read_text())["value"]
+    assert "environment's reward" in exported["unit"]
     raw = learners.network(ALGORITHMS["ppo"], policy.env, policy_settings(run)).apply(
         policy.weights, obs
     )[1]
-    line = told["of_network"]
+    line = exported["of_network"]
     assert line["offset"] + line["factor"] * float(raw) == pytest.approx(TRUE, rel=0.02)
     assert abs(float(raw)) < TRUE / 10
 

@@ -68,9 +68,9 @@ def test_an_overrun_is_killed_with_its_children(task, monkeypatch, tmp_path):
 
 def test_rows_before_a_crash_and_its_last_output_are_kept(task, monkeypatch):
     program = (
-        "import json, sys; told = json.load(sys.stdin); found = told['header']\n"
+        "import json, sys; message = json.load(sys.stdin); found = message['header']\n"
         "found |= {'state': 'running', 'rows': [{'id': 'a'}]}\n"
-        "json.dump(found, open(told['file'], 'w')); sys.exit('out of memory')"
+        "json.dump(found, open(message['file'], 'w')); sys.exit('out of memory')"
     )
     (state, rows), said, _ = apart(task, monkeypatch, program)
     assert (state, rows, said) == (FAILED, 1, ["out of memory"])

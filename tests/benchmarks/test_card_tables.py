@@ -95,7 +95,7 @@ def test_a_slice_of_the_long_run_ends_with_its_return():
 
 def test_failed_tests_are_named():
     outcomes = ("passed", "failed", "passed")
-    rows = [{"test": f"t{i}", "outcome": told} for i, told in enumerate(outcomes)]
+    rows = [{"test": f"t{i}", "outcome": outcome} for i, outcome in enumerate(outcomes)]
     assert card.tests([document(*rows)]).rows == [["NVIDIA H100", "2", "0", "1", "`t1`"]]
 
 

@@ -31,8 +31,8 @@ print(json.dumps({"missing": missing}), flush=True)
 for seed in sys.stdin if not missing else ():
     if asked["setting"]["algorithm"] == "td3":
         sys.exit(7)
-    told = {"seconds": 9.0, "warm_steps": 300, "warm_seconds": 3.0, "evaluation": -float(seed)}
-    print(json.dumps(told), flush=True)
+    record = {"seconds": 9.0, "warm_steps": 300, "warm_seconds": 3.0, "evaluation": -float(seed)}
+    print(json.dumps(record), flush=True)
 """
 
 

@@ -12,9 +12,9 @@ def test_a_cpu_has_the_memory_of_the_machine():
 
 
 def test_a_device_reports_its_memory_or_none():
-    for told, known in (({"bytes_limit": 7}, 7), ({}, None), (None, None)):
+    for stats, known in (({"bytes_limit": 7}, 7), ({}, None), (None, None)):
         device = Mock(spec=jax.Device, platform="gpu")
-        device.memory_stats.return_value = told
+        device.memory_stats.return_value = stats
         assert memory.device_memory(device) == known
 
 

@@ -494,10 +494,10 @@ def test_floats_of_two_programs_may_differ_in_the_last_bits_only():
 
 
 @pytest.mark.full
-def test_all_faults_are_told_at_once(as_a_user):
-    with pytest.raises(testing.ContractError) as told:
+def test_all_faults_are_reported_at_once(as_a_user):
+    with pytest.raises(testing.ContractError) as raised:
         testing.check_env(TooMuch(), steps=500)
-    first, *rest = str(told.value).splitlines()
+    first, *rest = str(raised.value).splitlines()
     assert first == "TooMuch() breaks its contract:"
     (play,) = [line for line in rest if line.startswith("hostile_steps: AssertionError: in 16,384")]
     assert "steps of seed 0, steps that break a rule: {'reward outside': " in play

@@ -273,7 +273,7 @@ def test_a_stuck_action_is_the_one_done_before():
     assert not repeated[0] and 0.15 < repeated.mean() < 0.35
 
 
-def test_a_sticky_action_out_of_range_is_told_once():
+def test_a_sticky_action_out_of_range_is_reported_once():
     _, steps = sticky_play(0.0, jnp.array([99, 2]))
     assert steps.info["invalid_action"].tolist() == [True, False]
 

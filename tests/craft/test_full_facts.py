@@ -62,13 +62,13 @@ def test_description_of_a_state(begin):
 
 
 def test_dark_cells_are_not_described(begin):
-    told = ENV.describe(begin(5, lit=False)).splitlines()
-    assert told[-12:-9] == [
+    shown = ENV.describe(begin(5, lit=False)).splitlines()
+    assert shown[-12:-9] == [
         "You face up; in front of you: darkness.",
         "You see no creatures.",
         "Your view; @ is you, ? darkness:",
     ]
-    assert set("".join(told[-9:])) == {"?", "@", " "}
+    assert set("".join(shown[-9:])) == {"?", "@", " "}
 
 
 def test_every_item_of_every_kit_has_an_icon_and_a_name(begin):
@@ -76,9 +76,9 @@ def test_every_item_of_every_kit_has_an_icon_and_a_name(begin):
         for fact in ENV.facts(begin(kit)):
             if fact.kind in ("bar", "count"):
                 assert ENV.icon(fact.icon, 12, (1, 2, 3)).shape == (12, 12, 3), fact
-    told = {fact.label: fact.value for fact in ENV.facts(begin(9))}
-    assert told["boss"] == "7 of 8 waves beaten, open to a blow" and "way down" not in told
-    assert told["diamond pickaxe"] == "1" and told["enchanted"].startswith("sword of fire, ")
+    shown = {fact.label: fact.value for fact in ENV.facts(begin(9))}
+    assert shown["boss"] == "7 of 8 waves beaten, open to a blow" and "way down" not in shown
+    assert shown["diamond pickaxe"] == "1" and shown["enchanted"].startswith("sword of fire, ")
 
 
 def test_mobs_and_projectiles_are_described_by_name():

@@ -28,8 +28,8 @@ def state(picture, env=ENV, carried=0):
 
 
 def test_objects_in_sight_are_described_with_distances_and_a_drawing():
-    told = ENV.describe(state(ROOMS.replace("^", ">")))
-    assert told.splitlines() == [
+    text = ENV.describe(state(ROOMS.replace("^", ">")))
+    assert text.splitlines() == [
         "You carry nothing.",
         "You see a red key 1 step ahead and 1 to the left and a locked yellow door 2 steps ahead "
         "and 1 to the left.",
@@ -54,11 +54,11 @@ def test_unseen_objects_change_nothing():
 
 
 def test_an_observation_of_the_whole_grid_is_described_with_the_direction():
-    told = WHOLE.describe(state(ROOMS.replace("op", "ob"), WHOLE))
-    assert "You face up." in told and "behind: 1 free cell, then a wall." in told
-    assert "a goal 1 step ahead and 3 to the right" in told
-    assert "lava 3 steps to the right" in told
-    assert "\n#  ^  .  #  ~  .  #\n" in told
+    text = WHOLE.describe(state(ROOMS.replace("op", "ob"), WHOLE))
+    assert "You face up." in text and "behind: 1 free cell, then a wall." in text
+    assert "a goal 1 step ahead and 3 to the right" in text
+    assert "lava 3 steps to the right" in text
+    assert "\n#  ^  .  #  ~  .  #\n" in text
 
 
 def test_the_carried_object_is_named_and_is_a_fact_with_an_icon():

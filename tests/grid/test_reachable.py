@@ -108,10 +108,10 @@ def test_failure_and_foreign_states_have_minus_one(door):
     assert env.distances(env.reset_to(jax.random.key(0), other).state) == -1
     lava = jaxenvs.make("Grid-LavaGapS5-v0")
     level = lava.sample_level(jax.random.key(0))
-    told = wrappers.OptimalInInfo(lava, levels.distances(lava, [level]))
-    state, seen = told.reset_to(jax.random.key(0), level).state, []
+    with_optimum = wrappers.OptimalInInfo(lava, levels.distances(lava, [level]))
+    state, seen = with_optimum.reset_to(jax.random.key(0), level).state, []
     for _ in range(5):  # go forward, into a wall or the lava
-        stepped = told.step(jax.random.key(0), state, 2)
+        stepped = with_optimum.step(jax.random.key(0), state, 2)
         state = stepped.state
         seen.append((bool(stepped.terminated), int(stepped.info["optimal"])))
         if stepped.terminated:

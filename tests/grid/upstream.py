@@ -240,8 +240,8 @@ def replay(env, episodes, params=None):
     key = jax.random.key(0)  # the key has no effect: steps use no random numbers
 
     def outputs(obs, state):
-        told = {"direction": state.direction, "mission": env.mission_words(state)}
-        seen = obs if isinstance(obs, dict) else {"image": obs, **told}
+        rest = {"direction": state.direction, "mission": env.mission_words(state)}
+        seen = obs if isinstance(obs, dict) else {"image": obs, **rest}
         return {**seen, "grid": state.grid, "carried": state.carried}
 
     @jax.jit

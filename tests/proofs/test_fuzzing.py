@@ -25,7 +25,7 @@ def test_it_counts_keeps_and_goes_on(tmp_path, capsys):
     assert "holds another run; give another --out" in capsys.readouterr().err
 
 
-def test_a_broken_rule_is_told(tmp_path, monkeypatch):
+def test_a_broken_rule_is_reported(tmp_path, monkeypatch):
     found = Fuzzed(7, {"clock": 2, "reward outside": 0})
     monkeypatch.setattr(fuzzing, "fuzz", lambda env, **asked: found)
     # Disable `clear_caches`, which would discard the compiled programs of other tests.

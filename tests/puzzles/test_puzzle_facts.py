@@ -13,7 +13,7 @@ SUDOKU = (
     "53..7....\n" + "6..195...\n.98....6.\n8...6...3\n4..8.3..1\n7...2...6\n.6....28.\n...419..5"
 )
 SUDOKU += "\n....8..79"
-TOLD = [
+DESCRIPTIONS = [
     (
         "Puzzle-SlidingTile-3x3-v0",
         "1 2 3 4 5 6 7 0 8",
@@ -72,10 +72,10 @@ def state_of(level: PuzzleLevel) -> PuzzleState:
     return PuzzleState(time=jnp.int32(0), board=level.board, instance=level.instance)
 
 
-@pytest.mark.parametrize(("id", "text", "told"), TOLD)
-def test_description_of_a_board(id, text, told):
+@pytest.mark.parametrize(("id", "text", "expected"), DESCRIPTIONS)
+def test_description_of_a_board(id, text, expected):
     puzzle = jaxenvs.make(id)
-    assert puzzle.describe(state_of(puzzle.read_level(text))) == told
+    assert puzzle.describe(state_of(puzzle.read_level(text))) == expected
 
 
 @pytest.mark.parametrize("id", ["Puzzle-Cube-2x2-v0", "Puzzle-Pyraminx-v0", "Puzzle-Skewb-v0"])
@@ -110,8 +110,8 @@ def test_description_of_2048():
 def test_the_description_of_minesweeper_hides_covered_cells():
     env = jaxenvs.make("Puzzle-Minesweeper-10x10-v0", rows=2, columns=2, mines=1)
     cells = [np.array([[1 + OPEN, 1], [mine, 1]], np.uint8) for mine in (10, 1)]
-    told = {env.describe(MinesweeperState(time=jnp.int32(0), cells=jnp.asarray(c))) for c in cells}
-    assert told == {
+    texts = {env.describe(MinesweeperState(time=jnp.int32(0), cells=jnp.asarray(c))) for c in cells}
+    assert texts == {
         "Mines: 1.\nThe field, row by row: mines next to an open cell, # a covered cell, * an open "
         "mine:\n1 #\n# #"
     }

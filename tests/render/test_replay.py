@@ -212,10 +212,10 @@ PROBE = """
     look(id).dispatchEvent(new Event(id == "scrub" ? "input" : "change"));
   }
   DO
-  const told = document.createElement("pre");
-  told.id = "probe";
-  told.textContent = JSON.stringify(noted);
-  document.body.append(told);
+  const probe = document.createElement("pre");
+  probe.id = "probe";
+  probe.textContent = JSON.stringify(noted);
+  document.body.append(probe);
 })();
 </script>
 """

@@ -17,7 +17,7 @@ ALONE = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --d
 ALONE += " --disable-background-networking --disable-component-update --mute-audio"
 PAGE = b"""<!doctype html><video muted></video><script>
 const video = document.querySelector("video");
-const tell = what => fetch("/told", {method: "POST", body: JSON.stringify(what)});
+const tell = what => fetch("/results", {method: "POST", body: JSON.stringify(what)});
 video.onerror = () => tell({error: video.error.message});
 video.onended = () => tell({
   ready: video.readyState, time: video.currentTime, frames: video.getVideoPlaybackQuality()
@@ -38,8 +38,8 @@ pytestmark = [
 class Pages(http.server.BaseHTTPRequestHandler):
     """HTTP handler that serves the page and the video, and receives the page's report."""
 
-    def __init__(self, kind: str, video: bytes, told: queue.Queue, *given) -> None:
-        self.kind, self.video, self.told = kind, video, told
+    def __init__(self, kind: str, video: bytes, results: queue.Queue, *given) -> None:
+        self.kind, self.video, self.results = kind, video, results
         super().__init__(*given)
 
     def do_GET(self) -> None:
@@ -52,7 +52,7 @@ class Pages(http.server.BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def do_POST(self) -> None:
-        self.told.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+        self.results.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
         self.send_response(204)
         self.end_headers()
 
@@ -62,9 +62,9 @@ class Pages(http.server.BaseHTTPRequestHandler):
 
 def played(path, profile) -> dict:
     """Return the report of the browser's video element at the end of the video."""
-    told: queue.Queue = queue.Queue()
+    results: queue.Queue = queue.Queue()
     kind = f"video/{path.suffix[1:]}"
-    pages = functools.partial(Pages, kind, path.read_bytes(), told)
+    pages = functools.partial(Pages, kind, path.read_bytes(), results)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), pages) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/"
@@ -76,7 +76,7 @@ def played(path, profile) -> dict:
             words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         ) as browser:
             try:
-                return told.get(timeout=60)
+                return results.get(timeout=60)
             finally:
                 browser.terminate()
                 server.shutdown()
@@ -87,10 +87,10 @@ def test_a_browser_plays_the_video(tmp_path, suffix):
     path = tmp_path / f"watch{suffix}"
     shot = f"--random Grid-Empty-5x5-v0 --frames 8 --fps 16 --tile-size 16 --gif {path}"
     assert watch.main(shot.split()) == 0
-    told = played(path, tmp_path / "profile")
-    assert "error" not in told, told
-    assert told["ready"] >= 2 and told["time"] == pytest.approx(0.5, abs=0.07)
-    assert told["frames"] >= 1 and (told["width"], told["height"]) == (80, 80)
+    results = played(path, tmp_path / "profile")
+    assert "error" not in results, results
+    assert results["ready"] >= 2 and results["time"] == pytest.approx(0.5, abs=0.07)
+    assert results["frames"] >= 1 and (results["width"], results["height"]) == (80, 80)
 
 
 def test_a_damaged_video_fails(tmp_path):

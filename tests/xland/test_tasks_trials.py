@@ -67,22 +67,22 @@ def test_a_trial_keeps_its_task_and_a_new_trial_draws_one():
 
 def test_a_trial_ends_with_its_last_episode_and_never_by_time():
     before, after, steps, _ = played()
-    told = steps.info["trial"]
-    assert (told["episode"] == before.episode).all()
-    assert (ends_of(steps) == (told["finished"] & (before.episode == EPISODES - 1))).all()
+    trial = steps.info["trial"]
+    assert (trial["episode"] == before.episode).all()
+    assert (ends_of(steps) == (trial["finished"] & (before.episode == EPISODES - 1))).all()
     assert ends_of(steps).sum() > 10 and not steps.truncated.any()
-    going_on = told["finished"] & ~ends_of(steps)
-    assert (after.episode == np.where(ends_of(steps), 0, before.episode + told["finished"])).all()
+    going_on = trial["finished"] & ~ends_of(steps)
+    assert (after.episode == np.where(ends_of(steps), 0, before.episode + trial["finished"])).all()
     assert (after.env.time[going_on] == 0).all() and (before.env.time < LIMIT).all()
     assert (after.env.grid != before.env.grid)[going_on].any(axis=(1, 2)).mean() > 0.9
 
 
 def test_episodes_end_by_the_goal_of_the_task_or_by_the_limit():
     before, _, steps, _ = played()
-    told = steps.info["trial"]
-    assert (told["solved"] == (steps.reward > 0)).all()
-    assert told["solved"][before.task == 0].any() and not told["solved"][before.task == 1].any()
-    by_time = told["finished"] & ~told["solved"]
+    trial = steps.info["trial"]
+    assert (trial["solved"] == (steps.reward > 0)).all()
+    assert trial["solved"][before.task == 0].any() and not trial["solved"][before.task == 1].any()
+    by_time = trial["finished"] & ~trial["solved"]
     assert (before.env.time[by_time] == LIMIT - 1).all() and by_time[before.task == 1].any()
 
 
@@ -91,7 +91,7 @@ def test_returns_of_the_episodes_of_a_trial():
     row = int(np.argmax(steps.info["trial"]["solved"].sum(axis=0)))
     ends = np.flatnonzero(ends_of(steps)[:, row])
     start, end = (ends[0] + 1, ends[1] + 1) if len(ends) > 1 else (0, ends[0] + 1)
-    trial = {name: told[start:end, row] for name, told in steps.info["trial"].items()}
+    trial = {name: values[start:end, row] for name, values in steps.info["trial"].items()}
     reward = steps.reward[start:end, row]
     returns = np.asarray(xland.episode_returns(trial, reward, EPISODES))
     wanted = [reward[before.episode[start:end, row] == number].sum() for number in range(EPISODES)]
@@ -115,8 +115,8 @@ def test_gymnax_code_sees_a_trial_as_an_episode():
         _, state, _, ended, truncated, info = step(
             jax.random.key(number), state, jnp.int32(0), params
         )
-        told = info["trial"]
-        assert bool(ended) == bool(told["finished"] & (told["episode"] == EPISODES - 1))
+        trial = info["trial"]
+        assert bool(ended) == bool(trial["finished"] & (trial["episode"] == EPISODES - 1))
         assert not truncated
         if ended:
             return
@@ -152,9 +152,9 @@ def test_gymnasium_code_sees_a_trial_as_an_episode():
     for _ in range(EPISODES * LIMIT):
         assert obs in served.observation_space
         obs, _, ended, truncated, info = served.step(rng.integers(0, 6, ROWS))
-        told = info["trial"]
-        finished += told["finished"]
-        assert (ended == (told["finished"] & (told["episode"] == EPISODES - 1))).all()
+        trial = info["trial"]
+        finished += trial["finished"]
+        assert (ended == (trial["finished"] & (trial["episode"] == EPISODES - 1))).all()
         assert not truncated.any() and (finished[ended] == EPISODES).all()
         if ended.any():
             lengths = info["episode"]["l"][ended]

@@ -136,10 +136,10 @@ def test_a_heading_is_the_image_with_the_direction():
 
 def test_the_text_states_the_task_only_if_it_is_observed():
     state = ENV.reset(jax.random.key(0)).state
-    told = XLand(size=9, num_rules=3, num_tiles=4, obs="dict")
+    env = XLand(size=9, num_rules=3, num_tiles=4, obs="dict")
     assert ENV.describe(state).startswith("Your task is not part of this observation; obs='dict'")
     assert "pyramid" not in ENV.describe(state)
-    assert "Goal: hold a green pyramid." in told.describe(state)
+    assert "Goal: hold a green pyramid." in env.describe(state)
     assert ENV.facts(state)[0].value == "Goal: hold a green pyramid"
 
 
