@@ -53,6 +53,16 @@ def test_classes_of_babyai_may_have_objects_that_their_namesakes_of_minigrid_lac
     assert kinds.of(jaxenvs.make(id)) == kinds.KINDS["BabyEnv"]
 
 
+def test_an_agent_can_stand_in_a_door_that_it_has_closed(doorkey):
+    """In a door of the outer wall, an agent that looks outwards faces its own cell."""
+    state = doorkey.reset(jax.random.key(0)).state
+    closed = levels.read(doorkey, "under: closed red door\n" + levels.write(doorkey, state))
+    assert closed.grid[closed.row, closed.column] & 15 == Kind.CLOSED_DOOR
+    texts.assert_same(levels.read(doorkey, levels.write(doorkey, closed)), closed)
+    with pytest.raises(levels.LevelError, match="stands on an object that blocks it"):
+        levels.read(doorkey, f"under: closed red door\ngrid:\n{DOORKEY}")
+
+
 def test_a_picture_alone_is_a_level(doorkey):
     level = doorkey.read_level(DOORKEY)
     assert level.grid[2, 1] == 5 | 4 << 4 and level.grid[2, 2] == 12 | 4 << 4

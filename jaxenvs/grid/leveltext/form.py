@@ -41,6 +41,9 @@ WALKABLE = {
         if code & 15 in (Kind.FLOOR, Kind.GOAL, Kind.LAVA, Kind.DOOR)
     },
 }
+# Names of objects below the agent. An agent in an open door of the outer wall that looks outwards
+# faces its own cell, so it can close the door.
+UNDER = WALKABLE | {n: code for n, code in picture.NAMES.items() if code & 15 == Kind.CLOSED_DOOR}
 
 
 class Parsed(NamedTuple):
@@ -91,7 +94,7 @@ def parsed(env: Any, block: Block, *, strict: bool, shared_contents: bool = Fals
     check_shape(env, block, shape)
     grid, is_state = seen.grid, block.get("time") is not None
     if header := block.get("under"):
-        grid[seen.cell] = cells.named(header, header.value, WALKABLE)
+        grid[seen.cell] = cells.named(header, header.value, UNDER)
     if not shared_contents:
         _fill_boxes(block, grid)
     carried = _carried(env, block, grid, is_state=is_state)
