@@ -178,7 +178,12 @@ class GridEnv(GridWorld):
 
         The flag is True if `level_budget` drawn levels were all rejected.
         """
-        return {} if self.level_budget == 1 else {"level_rejected": state.rejected}
+        return {"level_rejected": state.rejected} if self.marks_rejected else {}
+
+    @property
+    def marks_rejected(self) -> bool:
+        """Whether levels have the field `accepted`, which is False for a level to reject."""
+        return self.level_budget > 1
 
     @property
     def grid_shape(self) -> tuple[int, int]:

@@ -32,7 +32,7 @@ from . import missions, tiles
 from .collapse import NOWHERE, Catalogue, collapsed, meets, rules
 from .env import SquareGridEnv, register_level
 from .placement import other, put
-from .state import GridState, Level
+from .state import Level
 
 
 class Preset(NamedTuple):
@@ -237,9 +237,10 @@ class WFC(SquareGridEnv):
         accepted = complete & (size > 1)
         return Level.of(grid, *_cell(area, agent), below(word[2], 4), accepted=accepted)
 
-    def info(self, state: GridState) -> dict[str, Array]:
-        """Return `level_rejected`, which is true if MiniGrid would have raised an error."""
-        return {"level_rejected": state.rejected}
+    @property
+    def marks_rejected(self) -> bool:
+        """True: a level for which MiniGrid would raise an error is rejected, but not replaced."""
+        return True
 
 
 def _cell(area: Bool[Array, "rows columns"], number: Array) -> tuple[Array, Array]:

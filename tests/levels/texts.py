@@ -21,6 +21,7 @@ FULL = (
     "BabyAI-PutNextS5N2Carrying-v0",  # header `carrying`, already at the start
     "Grid-Dynamic-Obstacles-5x5-v0",  # header `balls`: order of the moving balls
     "Grid-Fetch-5x5-N2-v0",
+    "Grid-GoToDoor-5x5-v0",  # header `under`: doors in the outer wall
     "Grid-GoToObject-6x6-N2-v0",  # header `target`: first cell of an object that can be moved
     "Grid-KeyCorridorS3R2-v0",
     "Grid-LavaCrossingS9N1-v0",
@@ -28,6 +29,7 @@ FULL = (
     "Grid-MemoryS7-v0",
     "Grid-ObstructedMaze-1Dlhb-v0",  # key in a box
     "Grid-PutNear-6x6-N2-v0",
+    "Grid-WFC-MazeSimple-v0",  # levels that are marked as rejected, but not replaced
 )
 
 

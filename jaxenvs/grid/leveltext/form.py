@@ -106,7 +106,7 @@ def parsed(env: Any, block: Block, *, strict: bool, shared_contents: bool = Fals
 
 def level(env: Any, block: Block, found: Parsed, task: Any) -> Level:
     """Return the level of `env` with the parsed grid and pose, and with `task`."""
-    accepted = None if env.level_budget == 1 else jnp.bool_(not _rejected(block))
+    accepted = jnp.bool_(not _rejected(block)) if env.marks_rejected else None
     pose = (*found.seen.cell, found.seen.direction)
     return Level.of(found.grid, *pose, task=task, accepted=accepted)
 
