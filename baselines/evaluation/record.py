@@ -257,11 +257,14 @@ def curves(records: list[dict[str, Any]]) -> list[Curve]:
     records of other packages' scripts, are left out.
     """
     groups: dict[tuple[str, str], list[Curve]] = {}
-    for record in records:
-        if record["curve"] is None:
-            continue
+    drawn = [record for record in records if record["curve"] is not None]
+    for record in drawn:
         named = (_without_seed(record), str(record["curve"]["steps"]))
-        groups.setdefault(named, []).append(curve(record))
+        made = curve(record)
+        lengths = {_rollout(other) for other in drawn if _title(other) == made.title}
+        if len(lengths) > 1:  # the title alone does not tell the panels apart
+            made = made._replace(title=made.title + _rollout(record))
+        groups.setdefault(named, []).append(made)
     return [
         first._replace(
             returns=np.concatenate([first.returns, *(each.returns for each in others)], axis=1)
@@ -274,6 +277,11 @@ def curve(record: dict[str, Any]) -> Curve:
     """Return the learning curves of a recorded run, one curve per seed."""
     returns = [[np.nan if x is None else x for x in line] for line in record["curve"]["returns"]]
     return Curve(_title(record), np.array(record["curve"]["steps"]), np.array(returns))
+
+
+def _rollout(record: dict[str, Any]) -> str:
+    """Return the flag with the length of rollouts in the record's command, or ""."""
+    return "".join(re.findall(r" --rollout-steps \S+", record["command"]))
 
 
 def _title(record: dict[str, Any]) -> str:

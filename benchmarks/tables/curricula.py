@@ -25,7 +25,8 @@ def _learner(row: dict[str, Any]) -> str:
     """Format a learner: its algorithm and its flags `--score`, `--edits` and `--replay-prob`."""
     name = row["algorithm"]
     if name == "ppo":
-        return "`ppo` (domain randomisation)"
+        length = re.findall(r"--rollout-steps (\d+)", row["command"])[0]
+        return f"`ppo` (domain randomisation), rollouts of {length} steps"
     given = re.findall(r"--(?:score|edits|replay-prob) \S+", row["command"])
     usual = USUAL.get(name, "")
     known = [usual] if usual and not any(flag.startswith("--score") for flag in given) else []
