@@ -77,6 +77,7 @@ IDS = (
     "Grid-BlockedUnlockPickup-v0",
     "Grid-DistShift1-v0",
     "Grid-DoorKey-8x8-v0",
+    "Grid-DoorKey-5x5-v0",
     "Grid-Empty-Random-6x6-v0",
     "Grid-Fetch-5x5-N2-v0",
     "Grid-FourRooms-v0",
