@@ -308,7 +308,7 @@ def as_array(value: Any) -> Array:
     """
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "iu":
         kept = np.iinfo(jax.dtypes.canonicalize_dtype(value.dtype))
-        values = np.asarray(value)
+        values: Any = np.asarray(value)
         if values.size and (values.min() < kept.min or values.max() > kept.max):
             raise TypeError(f"the action must have integers of {kept.dtype}, got {value!r}")
     return jnp.asarray(value)
