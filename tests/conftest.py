@@ -187,7 +187,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     part = config.getoption("--part")
     chosen = [it for it in items if not it.get_closest_marker("full") or in_part(it.nodeid, part)]
     if len(chosen) < len(items):
-        config.hook.pytest_deselected(items=set(items) - set(chosen))
+        kept = set(chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = chosen
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))

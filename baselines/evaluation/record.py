@@ -261,8 +261,8 @@ def curves(records: list[dict[str, Any]]) -> list[Curve]:
     for record in drawn:
         named = (_without_seed(record), str(record["curve"]["steps"]))
         made = curve(record)
-        lengths = {_rollout(other) for other in drawn if _title(other) == made.title}
-        if len(lengths) > 1:  # the title alone does not tell the panels apart
+        like = [_rollout(other) for other in drawn if _title(other) == made.title]
+        if len(set(like)) == len(like) > 1:  # the lengths of rollouts tell the panels apart
             made = made._replace(title=made.title + _rollout(record))
         groups.setdefault(named, []).append(made)
     return [

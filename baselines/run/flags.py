@@ -22,6 +22,7 @@ from ..registry import ALGORITHMS, join_names
 from ..storage.checkpoints import RunError
 
 HOME = "baselines"
+MOST_NAMED = 8  # largest number of learners that a message about an unknown flag names
 Kinds = tuple[type, ...]
 
 
@@ -65,7 +66,8 @@ def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:
     options = ["--" + name.replace("_", "-") for name in names]
     option = unknown[0].partition("=")[0]
     near = suggested(option, options) if option.startswith("-") else ""
-    if having := _learners_with(option):
+    having = _learners_with(option) if option.startswith("--") else []
+    if 0 < len(having) <= MOST_NAMED:
         near = f"; --algo {join_names(having)} {'has' if len(having) == 1 else 'have'} {option}"
     return f"unrecognized arguments: {' '.join(unknown)}{near}; `{prog} --help` lists the arguments"
 

@@ -268,10 +268,9 @@ def _element(space: Space, action: Any, where: str) -> PyTree[Array]:
         parts = space.spaces.items()
         return {name: _element(part, action[name], f"{where}[{name!r}]") for name, part in parts}
     is_box = isinstance(space, Box)
-    has_floats = is_box and np.issubdtype(space.dtype, np.floating)
+    has_floats = _has_floats(space)
     try:
-        convert = functools.partial(_as_floats, space.dtype) if has_floats else as_array
-        action = jax.tree.map(convert, action)
+        action = jax.tree.map(functools.partial(as_array, space), action)
         arrays = jax.tree.leaves(action)
         shape = arrays[0].shape if jax.tree_util.all_leaves([action]) else None
     except (TypeError, ValueError, OverflowError):
@@ -301,11 +300,18 @@ def _as_floats(dtype: Any, value: Any) -> Array:
     return jnp.asarray(value.astype(dtype) if value.dtype.kind in "iub" else value)
 
 
-def as_array(value: Any) -> Array:
-    """Convert an action to an array; raise `TypeError` for an integer that JAX would wrap.
+def _has_floats(space: Space) -> bool:
+    return isinstance(space, Box) and bool(np.issubdtype(space.dtype, np.floating))
 
-    Without x64, JAX keeps only the lower 32 bits of NumPy's 64-bit integers.
+
+def as_array(space: Space, value: Any) -> Array:
+    """Convert an action to an array; integers become floats if `space` has floats.
+
+    Raises `TypeError` for an integer that JAX would wrap: without x64, JAX keeps only the lower 32
+    bits of NumPy's 64-bit integers.
     """
+    if _has_floats(space):
+        return _as_floats(space.dtype, value)
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "iu":
         kept = np.iinfo(jax.dtypes.canonicalize_dtype(value.dtype))
         values: Any = np.asarray(value)

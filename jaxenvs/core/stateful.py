@@ -51,9 +51,11 @@ class StatefulWrapper(Wrapper):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Take the value of `remembers_episodes`, the old name, with a warning."""
         super().__init_subclass__(**kwargs)
-        if "remembers_episodes" in vars(cls):
+        bases = (base for base in cls.__mro__ if base is not StatefulWrapper)
+        given = [base for base in bases if "remembers_episodes" in vars(base)]
+        if given and "persists_across_episodes" not in vars(cls):
             warnings.warn(RENAMED, DeprecationWarning, stacklevel=2)
-            cls.persists_across_episodes = vars(cls)["remembers_episodes"]
+            cls.persists_across_episodes = vars(given[0])["remembers_episodes"]
 
     @property
     def remembers_episodes(self) -> bool:

@@ -6,11 +6,12 @@ actions and observations, the first axis of every array is the environment.
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, PyTree, UInt8
 
 from . import checks, eager, reset_sources, stock
@@ -20,7 +21,7 @@ from .parts.batch import BATCH
 from .platforms import has_accelerator
 from .random import Keys
 from .registry import make
-from .spaces import Space, batched
+from .spaces import Dict, Space, batched
 from .starts import POOL, PURPOSE_SHIFT, STEP, Starts, along, param_axes, select
 from .stock import Stock
 from .struct import Struct, struct
@@ -159,7 +160,7 @@ class VectorEnv:
         self, key: Keys, state: VectorState, action: PyTree[Array], params: Any = None
     ) -> Step:
         """Advance every environment by its action; restart done episodes as `autoreset` says."""
-        action = _arrays(action)
+        action = _arrays(self.env.action_space, action)
         self._check_rows(state, action)
         key = self._key(key, "step")
         params = self.checked_params(params, "step")
@@ -406,20 +407,26 @@ def over_rows(function: Callable[..., Any], axes: Any, rows: int) -> Callable[..
     return run
 
 
-def _arrays(action: Any) -> Any:
+def _arrays(space: Space, action: Any) -> Any:
     """Convert an action to arrays, also lists and tuples, which JAX would treat as pytrees.
 
     Raises `TypeError` for integers that JAX would wrap to 32 bits.
     """
 
+    if isinstance(space, Dict) and isinstance(action, Mapping):
+        parts = space.spaces
+        return {k: _arrays(parts[k], v) if k in parts else v for k, v in action.items()}
+
     def is_list(part: Any) -> bool:
         return isinstance(part, (list, tuple))
 
-    return jax.tree.map(
-        lambda part: jnp.asarray(part) if is_list(part) else checks.as_array(part),
-        action,
-        is_leaf=is_list,
-    )
+    def convert(part: Any) -> Array:
+        if is_list(part):
+            has_arrays = any(isinstance(it, jax.Array) for it in jax.tree.leaves(part))
+            part = jnp.asarray(part) if has_arrays else np.asarray(part)
+        return checks.as_array(space, part)
+
+    return jax.tree.map(convert, action, is_leaf=is_list)
 
 
 def _blank(stepped: Step, ended: Bool[Array, " num_envs"]) -> Step:

@@ -44,6 +44,11 @@ def test_train_names_the_learners_that_have_a_flag(capsys):
     assert "unrecognized arguments: --negentropy 1; --algo sac, tqc or crossq have" in err
 
 
+def test_a_word_without_dashes_is_no_flag_of_a_learner(capsys):
+    err = refused(capsys, "train", "Grid-v0", "gamma", "0.9")
+    assert "unrecognized arguments: gamma 0.9; `jaxenvs train --help`" in err
+
+
 def test_other_commands_suggest_by_initials_too(capsys):
     with pytest.raises(SystemExit):
         cli.main(["watch", "Grid-v0", "--rs", "1"])

@@ -119,6 +119,8 @@ def test_a_64_bit_integer_is_not_wrapped_to_a_legal_action(env, state, action):
     states = batch.reset(KEY).state
     with pytest.raises(TypeError, match=r"must have integers of u?int32"):
         batch.step(KEY, states, np.stack([action, action]))
+    with pytest.raises(TypeError, match=r"must have integers of u?int32"):
+        batch.step(KEY, states, [action, action])
     assert not env.step(KEY, state, np.int64(2)).info["invalid_action"]
     assert env.step(KEY, state, np.int64(-1)).info["invalid_action"]
 
@@ -136,6 +138,14 @@ def test_an_integer_for_a_continuous_action_is_the_same_number(action):
         clipped, is_invalid = checks.action_in(space, np.array([action]), "step")
         assert clipped.dtype == jnp.float32 and clipped[0] == np.clip(float(action), low, high)
         assert is_invalid == (low == -0.5)
+
+
+def test_a_batch_accepts_integers_for_continuous_actions():
+    batch = jaxenvs.make_vec("Classic-Pendulum-v0", 2)
+    states = batch.reset(KEY).state
+    found = [batch.step(KEY, states, a) for a in (np.array([[1], [2**40]]), [[1.0], [1e9]])]
+    assert found[0].info["invalid_action"].tolist() == [False, True]
+    np.testing.assert_array_equal(found[0].reward, found[1].reward)
 
 
 @pytest.mark.parametrize("action", [2**31, 2**32, -(2**40), np.int64(2**62), np.uint64(2**64 - 1)])

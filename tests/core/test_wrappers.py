@@ -356,6 +356,13 @@ def test_the_old_name_of_persists_across_episodes_works_and_warns():
         class Old(wrappers.StatefulWrapper):
             remembers_episodes = True
 
-    assert Old(BASE).carries_over and not wrappers.FrameStack(env=BASE, count=2).carries_over
+        class Mixin:
+            remembers_episodes = True
+
+        class Mixed(Mixin, wrappers.StatefulWrapper):
+            pass
+
+    assert Old(BASE).carries_over and Mixed(BASE).carries_over
+    assert not wrappers.FrameStack(env=BASE, count=2).carries_over
     with pytest.warns(DeprecationWarning, match="persists_across_episodes"):
         assert wrappers.LogWrapper(BASE).remembers_episodes

@@ -128,6 +128,7 @@ def test_large_levels_are_solved_in_smaller_groups(monkeypatch):
     expected = solve(env, levels)
     monkeypatch.setattr(solving, "TABLE_BYTES", 2 * solving.BYTES_PER_PAIR * 36**2)
     assert solving.together(env) == 2 and solve(env, levels) == expected
+    assert solve(env, jax.tree.map(lambda leaf: leaf[:0], levels)) == []
 
 
 @pytest.mark.full

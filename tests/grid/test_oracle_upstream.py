@@ -3,7 +3,8 @@
     pytest -m slow -s tests/grid/test_oracle_upstream.py
 
 The test solves `LEVELS` levels of MiniGrid per id, and plays every plan in MiniGrid. A search with
-MiniGrid's own steps, breadth-first, also finds the fewest steps if `STATES` states are enough.
+MiniGrid's own steps, breadth-first, also finds the fewest steps if `STATES` states are enough. If
+they are not, the test knows only a lower bound, so it would miss a plan that is too long.
 """
 
 import collections
@@ -26,6 +27,13 @@ MORE = {  # small ids, many of whose missions have two or more instructions
     "BabyAI-OpenTwoDoors-v0": 60,
 }
 STATES = 20_000  # largest number of states of a breadth-first search in MiniGrid
+# Ids in most of whose levels `STATES` states are not enough to compare any level.
+LARGE = (
+    "BabyAI-GoToImpUnlock-v0",
+    "BabyAI-SynthSeq-v0",
+    "BabyAI-Unlock-v0",
+    "BabyAI-UnlockToUnlock-v0",
+)
 # Ids, most of which have missions with two or more instructions.
 SEVERAL = (
     "BabyAI-GoToRedBlueBall-v0",
@@ -232,15 +240,14 @@ def test_plans_succeed_and_are_shortest_in_minigrid(id):
     seeds = range(MORE.get(id, LEVELS))
     drawn = [upstream.record(theirs, [], seed=seed).level for seed in seeds]
     solutions = levels.solve(env, drawn, node_budget=100_000 * len(drawn))
-    counts = collections.Counter()
+    counts = collections.Counter(levels=len(drawn))
     for seed, found in enumerate(solutions):
         upstream.record(theirs, [], seed=seed)
-        counts["levels"] += 1
         counts["proven"] += found.proven or found.unsolvable
+        has_several = hasattr(getattr(theirs, "instrs", None), "instr_a")
         steps, is_complete = blind(theirs)
         del theirs.gen_obs
         counts["compared"] += is_complete
-        has_several = hasattr(getattr(theirs, "instrs", None), "instr_a")
         counts["compared, two or more instructions"] += is_complete and has_several
         if not is_complete:  # no plan with up to `steps` steps succeeds
             assert found.unsolvable or found.steps is None or found.steps > steps
@@ -249,11 +256,13 @@ def test_plans_succeed_and_are_shortest_in_minigrid(id):
         else:
             assert found.lower <= steps and not found.unsolvable
             assert found.steps == steps or not found.proven
+            counts["equal"] += found.proven
         upstream.record(theirs, [], seed=seed)
         if found.steps is not None:
             reward, succeeds = played(theirs, found.plan)
-            limit = theirs.max_steps
-            assert succeeds and reward == pytest.approx(1 - 0.9 * found.steps / limit, abs=1e-6)
+            assert succeeds
+            assert reward == pytest.approx(1 - 0.9 * found.steps / theirs.max_steps, abs=1e-6)
             assert not found.proven or reward == pytest.approx(found.optimal_return, abs=1e-6)
             counts["played"] += 1
     print(f"{id}: {dict(counts)}")
+    assert counts["equal"] >= 3 or id in LARGE

@@ -45,7 +45,8 @@ def solve(
 
     levels: a level of `env.sample_level`, or levels with a leading axis. A state, or states with a
         leading axis, are also allowed; their plans start in these states.
-    node_budget: largest number of states that a search of up to 64 levels stores.
+    node_budget: largest number of states that a search stores. A search solves up to 64 levels,
+        fewer if the grid is large (see `together`).
     batch_size: number of states that the search expands together.
     shared: whether levels with different numbers of objects share a compiled program, see
         `jaxenvs.levels.solve`.
@@ -58,7 +59,7 @@ def solve(
         levels = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], levels)
     count = levels.grid.shape[0]
     found: list[Solution] = []
-    size = min(together(world), count)
+    size = max(1, min(together(world), count))
     for at in range(0, count, size):
         rows = np.minimum(np.arange(at, at + size), count - 1)
         group = _rows(levels, rows)
