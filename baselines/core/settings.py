@@ -42,7 +42,7 @@ class Checked(Scheduled):
 
     @classmethod
     def sweepable(cls) -> tuple[str, ...]:
-        """Return the names of the fields that --sweep accepts: those of the type `bounds.Swept`."""
+        """Return the names of the fields that --sweep accepts: their type is `bounds.Swept`."""
         fields = dataclasses.fields(cls) if cls.can_sweep else ()
         return tuple(field.name for field in fields if is_swept(field.type))
 

@@ -18,6 +18,7 @@ from jaxenvs.core.typed import PROGRAM, program
 
 from ..core.bounds import python_type
 from ..core.schedules import UNSHOWN
+from ..old_names import current_settings
 from ..registry import ALGORITHMS, join_names
 from ..storage.checkpoints import RunError
 
@@ -68,19 +69,18 @@ def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:
     near = suggested(option, options) if option.startswith("-") else ""
     having = _learners_with(option) if option.startswith("--") else []
     if 0 < len(having) <= MOST_NAMED:
-        near = f"; --algo {join_names(having)} {'has' if len(having) == 1 else 'have'} {option}"
+        near = f"; {option} is a flag of --algo {join_names(having)}"
     return f"unrecognized arguments: {' '.join(unknown)}{near}; `{prog} --help` lists the arguments"
 
 
 def _learners_with(option: str) -> list[str]:
-    """Return the names of the learners that have a flag."""
-    name = option.removeprefix("--").replace("-", "_")
-    settings = {row.name: row.load().Settings for row in ALGORITHMS.values()}
-    return [
-        learner
-        for learner, kind in settings.items()
-        if any(field.name == name not in UNSHOWN for field in dataclasses.fields(kind))
-    ]
+    """Return the names of the learners that have a flag, by its new or its old name."""
+    given, found = option.removeprefix("--").replace("-", "_"), []
+    for row in ALGORITHMS.values():
+        (name,) = current_settings(row.name, {given: None})
+        fields = {field.name for field in dataclasses.fields(row.load().Settings)}
+        found += [row.name] if name in fields - set(UNSHOWN) else []
+    return found
 
 
 def _group(kind: type, default: Any, taken: Any = ()) -> Any:

@@ -182,7 +182,7 @@ class GridEnv(GridWorld):
 
     @property
     def marks_rejected(self) -> bool:
-        """Whether levels have the field `accepted`, which is False for a level to reject."""
+        """True if levels have the field `accepted`, which is False for a level to reject."""
         return self.level_budget > 1
 
     @property

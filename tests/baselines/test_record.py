@@ -189,6 +189,20 @@ def test_other_evaluations_of_a_run_are_recorded(tmp_path, capsys):
     assert "eval-old.json has no fields, episodes, policy; remove it, or write it again" in err
 
 
+def test_lengths_of_rollouts_tell_panels_with_the_same_title_apart():
+    records = [
+        {
+            "command": f"jaxenvs train {id} --seeds 1{flag}",
+            "curve": {"steps": [1], "returns": [[0]]},
+        }
+        for id, flag in (("Grid-v0", ""), ("Grid-v0", " --rollout-steps 200"), ("Craft-v0", ""))
+    ]
+    titles = [panel.title for panel in record.curves(records)]
+    assert titles == ["Grid-v0", "Grid-v0 --rollout-steps 200", "Craft-v0"]
+    seeds = [{**records[1], "command": f"{records[1]['command']} --seed {seed}"} for seed in (0, 1)]
+    assert [panel.title for panel in record.curves(seeds)] == ["Grid-v0"]
+
+
 def test_runs_without_an_evaluation_by_seed_share_a_panel():
     steps = {"steps": [1, 2]}
     records = [

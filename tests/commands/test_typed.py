@@ -41,7 +41,9 @@ def test_train_suggests_the_flag_with_these_initials_or_a_similar_one(typed, mea
 
 def test_train_names_the_learners_that_have_a_flag(capsys):
     err = refused(capsys, "train", "Grid-v0", "--negentropy", "1")
-    assert "unrecognized arguments: --negentropy 1; --algo sac, tqc or crossq have" in err
+    assert "--negentropy 1; --negentropy is a flag of --algo sac, tqc or crossq; " in err
+    err = refused(capsys, "train", "Grid-v0", "--told", "1")  # old name of a setting
+    assert "unrecognized arguments: --told 1; --told is a flag of --algo rl2; " in err
 
 
 def test_a_word_without_dashes_is_no_flag_of_a_learner(capsys):

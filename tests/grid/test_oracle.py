@@ -119,7 +119,7 @@ def test_a_search_that_runs_out_of_budget_returns_a_bound():
 
 @pytest.mark.full
 def test_large_levels_are_solved_in_smaller_groups(monkeypatch):
-    """The tables of distances of one search take at most 2 GiB, or those of one level."""
+    """The tables of distances of a search take at most 2 GiB, except for a single large level."""
     sizes = {"Grid-DoorKey-6x6-v0": 64, "BabyAI-BossLevel-v0": 64, "Grid-PerfectMaze-101x101-v0": 1}
     worlds = {id: jaxenvs.make(id) for id in sizes}
     assert {id: solving.together(world) for id, world in worlds.items()} == sizes
