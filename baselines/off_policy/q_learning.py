@@ -26,8 +26,8 @@ from ..networks import policies, q_network
 from ..networks.q_network import QLearner
 
 LOSSES = ("q_loss", "q")  # names of the metrics that a loss function returns
-# Fraction of the run after which there are no resets, so that all layers are well trained at the
-# end.
+# Fraction of the run after which no layer is initialised again, so that all layers are well trained
+# at the end.
 LAST_RESET = 0.7
 
 

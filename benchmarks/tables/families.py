@@ -54,10 +54,11 @@ def counted(rows: list[dict[str, Any]]) -> Table:
     *(f"{RESULTS}/bench_families_{name}.json" for name in _SPEEDS),
 )
 def families(work: dict[str, Any], *benches: dict[str, Any]) -> Table:
-    """Build a table of all environment classes: kernels and bytes on a GPU, and speeds on a CPU.
+    """Build a table of all environment classes: work of a step on a GPU, and speeds on a CPU.
 
-    Kernels and bytes are counted, speeds are measured. A cell is empty if its number is unknown,
-    for example because another package lacks the level.
+    The work is the number of kernels, and the bytes that they read and write, counted in the
+    compiled program. Speeds are measured, also of other packages. A cell is empty if its number is
+    unknown, for example because a package lacks the level.
     """
     speeds: dict[str, Turns] = {}
     for bench in benches:

@@ -1,8 +1,9 @@
 """Craftax (Matthews et al. 2024, package `craftax` 1.6.1), the full game: the environment.
 
 Differences from Craftax: the time limit truncates and never terminates; in god mode the player
-stays on the map; all randomness of a step is drawn once; unless pixels are observed, the state
-stores only whether a cell is lit, not its light.
+stays on the map; all random numbers of a step are drawn together at its start; unless pixels are
+observed, the state stores only whether a cell is lit, not its brightness.
+
 Bugs of Craftax are reproduced on purpose. The docstrings of `chests.open`, `magic._piece`,
 `body.gain_mana`, `sight.who` and `spawn._filled` describe them.
 """

@@ -21,7 +21,7 @@ from .cells import Cell
 from .errors import LevelError
 
 Headers = tuple[tuple[str, str], ...]  # header lines of a level, as pairs (name, value)
-Signs = tuple[tuple[str, ...], ...]  # sign of each cell, row by row
+Signs = tuple[tuple[str, ...], ...]  # sign (text) of each cell, row by row
 
 
 class Tool(NamedTuple):

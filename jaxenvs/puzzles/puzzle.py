@@ -233,7 +233,10 @@ class Puzzle(Env):
         return self.observe_board(state.instance, state.board)
 
     def texts(self, inputs: PyTree[np.ndarray], detail: str = "full") -> list[str]:
-        """Return each board's text: legend and rows; with `detail="short"`, one line of rows."""
+        """Return the text of each board: legend and rows.
+
+        With `detail="short"`, there is no legend, and one line has all rows, separated by slashes.
+        """
         legend = self.legend
         return [texts.board_text((), legend, board, detail) for board in self.written(inputs)]
 

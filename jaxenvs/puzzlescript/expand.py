@@ -271,9 +271,10 @@ def _moved(
 def _inferred(rule: Rule, pairs: dict, modifiers: dict) -> Rule:
     """Replace each modifier on the right by the movement that replaced it on the left.
 
-    If the pair (modifier, name) was replaced in only one cell on the left, take its movement.
-    Otherwise, if the modifier was replaced only once, take its movement. Otherwise, keep the
-    modifier, because the movement is ambiguous.
+    A modifier is a word before an object's name that stands for several movements, such as
+    `moving`. If the same modifier and name were replaced in only one cell on the left, the right
+    gets the movement from there. Otherwise, if the modifier was replaced only once with any name,
+    the right gets this movement. Otherwise, the movement is ambiguous and the modifier stays.
     """
     once = {pair: taken.value for pair, taken in pairs.items() if taken.times == 1}
     alone = {modifier: taken.value for modifier, taken in modifiers.items() if taken.times == 1}

@@ -1,7 +1,8 @@
 """Observations of PuzzleScript boards, of four kinds.
 
 `objects` has a flag for each cell and object of the game. `planes` has the same flags as bits.
-`names` has a flag for each cell and object name of any game. `sprites` has the pixels of each cell.
+`names` has a flag for each cell and each name that an object has in any game of the collection.
+`sprites` has the pixels of each cell.
 """
 
 import jax.numpy as jnp

@@ -157,10 +157,11 @@ def test_one_value_read_twice_at_one_index_is_computed_once():
 
 
 def test_neighbours_share_their_work_only_in_short_code():
-    """A value that a thread's four elements need is computed once in short code, else four times.
+    """Four output elements share the computation of a value only if the kernel's code is short.
 
-    The four elements are a row of the output, and all of them need the same value. The compiler
-    unrolls only short code, in which the elements can share the value.
+    A GPU thread computes four neighbouring elements in a loop, and here all four need the same
+    value. The compiler unrolls this loop if its body is short, and then computes the value once.
+    Otherwise, the value is computed four times.
     """
 
     def repeated(length: int) -> Features:
