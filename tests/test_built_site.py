@@ -147,6 +147,10 @@ def seen(site, tmp_path_factory) -> dict[str, dict]:
     return found
 
 
+def test_the_site_has_none_of_the_programs_that_build_it(site):
+    assert not [*site.glob("*.py"), *site.rglob("*.pyc")]
+
+
 def test_nothing_scrolls_sideways(seen):
     assert len(seen) > 25 and {page["width"] for page in seen.values()} <= {*range(1260, 1281)}
     assert not {address: page["scrolls"] for address, page in seen.items() if page["scrolls"]}
