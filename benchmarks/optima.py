@@ -38,12 +38,15 @@ def measure(id: str, count: int, states: int, together: int, seed: int) -> dict[
         places = jnp.minimum(jnp.arange(at, at + together), count - 1)
         group = jax.tree.map(lambda leaf, places=places: leaf[places], drawn)
         found += levels.solve(env, group, node_budget=states * together)
-    found = found[:count]
+        found = found[:count]
+        seconds = time.monotonic() - began
+        done = f"{id}: {len(found)} of {count} levels, {_proven(found)} proven, {seconds:.0f} s"
+        print(done, file=sys.stderr)
     steps = [each.steps for each in found if each.proven and each.steps is not None]
     return {
         "env_id": id,
         "levels": count,
-        "proven": sum(each.proven or each.unsolvable for each in found),
+        "proven": _proven(found),
         "unsolvable": sum(each.unsolvable for each in found),
         "fewest": min(steps, default=None),
         "most": max(steps, default=None),
@@ -53,6 +56,10 @@ def measure(id: str, count: int, states: int, together: int, seed: int) -> dict[
         "together": together,
         "seed": seed,
     }
+
+
+def _proven(found: Sequence[Solution]) -> int:
+    return sum(each.proven or each.unsolvable for each in found)
 
 
 @instrument.program

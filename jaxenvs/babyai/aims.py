@@ -42,7 +42,8 @@ def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
         active = pending & (verb != m.NOTHING) & ~held
         is_faced = (verb == m.GO_TO) | (verb == m.OPEN)
         kinds, after = jnp.asarray(_ACTS)[verb.astype(jnp.int32)], jnp.where(is_faced, earlier, 0)
-        found.append(Aim(first, acts, active, acts=kinds, after=after))
+        fixed = (verb == m.OPEN) | m.is_door(word, m.FIRST)
+        found.append(Aim(first, acts, active, acts=kinds, after=after, fixed=fixed))
         if puts:
             # Cells of which the agent must face one: a cell next to the second object, to drop the
             # first object there; or the cell of the second object, to move the second object.
@@ -50,7 +51,8 @@ def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
             moved = (state.progress >> (9 + 2 * i) & 1) != 0
             active, after = pending & (verb == m.PUT_NEXT) & ~moved, earlier | 1 << 2 * i
             drop = 1 << Action.DROP
-            found.append(Aim(there, 1, active, acts=drop, after=after, twice=True))
+            fixed = m.is_door(word, m.SECOND)
+            found.append(Aim(there, 1, active, acts=drop, after=after, twice=~fixed, fixed=fixed))
     return tuple(found)
 
 

@@ -109,6 +109,14 @@ def verb(word: UInt32[Array, "*batch"]) -> UInt32[Array, "*batch"]:
     return word & 7
 
 
+def is_door(word: UInt32[Array, "*batch"], field: int) -> Bool[Array, "*batch"]:
+    """Return whether a description of an instruction fits doors only.
+
+    field: lowest bit of the description, `FIRST` or `SECOND`.
+    """
+    return (word >> field) & 7 == description(Kind.DOOR) & 7
+
+
 def is_strict(word: UInt32[Array, "*batch"]) -> Bool[Array, "*batch"]:
     """Return whether the instruction is strict: acting on a wrong object ends the episode."""
     return ((word >> STRICT) & 1) != 0

@@ -36,6 +36,9 @@ class Aim(NamedTuple):
     # Whether `acts` has a drop that puts down an object of another aim. If a plan also moves an
     # object of this aim, it needs two more actions: another pick-up and another drop.
     twice: ArrayLike = False
+    # Whether the agent can move no object of this aim, because its objects are doors. Every plan
+    # then keeps the order `after`.
+    fixed: ArrayLike = False
 
 
 def cell(

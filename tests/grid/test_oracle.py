@@ -62,11 +62,11 @@ def played(env, level, plan):
 
 
 @functools.lru_cache(maxsize=1)
-def compiled_bounds(env, doors):
+def compiled_bounds(env, sizes):
     """Return a compiled function: (first state of a level, `MOST` states) -> lower bounds."""
 
     def bounds_of(first, states):
-        level = bounds.level_of(env, first, doors)
+        level = bounds.level_of(env, first, sizes)
         return jax.vmap(lambda state: bounds.lower_bound(env, level, state))(states)
 
     return jax.jit(bounds_of)
@@ -74,10 +74,10 @@ def compiled_bounds(env, doors):
 
 def lower_bounds(env, states):
     """Return the oracle's lower bound for each state; `states[0]` is the start of the level."""
-    doors = int((tiles.kind(states[0].grid) == tiles.Kind.LOCKED_DOOR).sum())
+    sizes = bounds.sizes_of(jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], states[0]))
     padded = [*states, *states[-1:] * (MOST - len(states))]
     many = jax.tree.map(lambda *leaves: jnp.stack(leaves), *padded)
-    return compiled_bounds(env, doors)(states[0], many)[: len(states)].tolist()
+    return compiled_bounds(env, sizes)(states[0], many)[: len(states)].tolist()
 
 
 @pytest.mark.parametrize("id", [*IDS, *(pytest.param(id, marks=pytest.mark.full) for id in FULL)])

@@ -18,7 +18,7 @@ import jaxenvs
 from jaxenvs import levels
 from jaxenvs.babyai import mission as m
 from jaxenvs.grid import tiles
-from jaxenvs.grid.oracle import bounds, nodes, sides
+from jaxenvs.grid.oracle import bounds, doors, nodes, sides
 from jaxenvs.grid.oracle.searching import Found, Searcher
 from jaxenvs.grid.state import Level
 from jaxenvs.grid.tiles import Kind
@@ -68,10 +68,19 @@ def drawn(env, count, seed=0):
     return [level if i % 2 else change(keys[i], level, 4) for i, level in enumerate(made)]
 
 
-@functools.lru_cache(maxsize=1)
-def compiled_bounds(env):
+def sizes_for(first):
+    """Return sizes for the level that begins in `first`, the same for most levels of an id.
+
+    Lower bounds treat a single locked door differently from several.
+    """
+    locked = int((tiles.kind(first.grid) == Kind.LOCKED_DOOR).sum())
+    return bounds.Sizes(1 if locked < 2 else 4, doors.MOST)
+
+
+@functools.lru_cache(maxsize=2)
+def compiled_bounds(env, sizes):
     def of(first, states):
-        level = bounds.level_of(env, first, 4)
+        level = bounds.level_of(env, first, sizes)
         return jax.vmap(lambda state: bounds.lower_bound(env, level, state))(states)
 
     return jax.jit(of)
@@ -82,8 +91,9 @@ def bounds_of(env, states):
     count = len(states.grid)
     rows = np.minimum(np.arange(-(-count // BATCH) * BATCH), count - 1).reshape(-1, BATCH)
     first = jax.tree.map(lambda leaf: jnp.asarray(leaf[0]), states)
+    bound = compiled_bounds(env, sizes_for(first))
     parts = [jax.tree.map(lambda leaf, r=r: jnp.asarray(leaf[r]), states) for r in rows]
-    return np.concatenate([compiled_bounds(env)(first, part) for part in parts])[:count]
+    return np.concatenate([bound(first, part) for part in parts])[:count]
 
 
 def explored(env, count):
@@ -113,7 +123,7 @@ def corridor(rows, *mission):
 
     Walls fill the rest of the room. rows: the rows of the corridor, separated by "/".
     """
-    grid = np.full((ROOM, ROOM), tiles.WALL, np.uint8)
+    grid = np.full((HEIGHT, WIDTH), tiles.WALL, np.uint8)
     for number, things in enumerate(rows.split("/"), 1):
         grid[number, 1 : 1 + len(things)] = [THINGS[thing] for thing in things]
     task = jnp.stack([*mission, *[jnp.uint32(0)] * (4 - len(mission))])
@@ -121,9 +131,12 @@ def corridor(rows, *mission):
     return level.replace(accepted=jnp.bool_(True))
 
 
-ROOM = 9  # number of rows and columns of the room, with walls
-THINGS = {".": tiles.EMPTY, ">": tiles.EMPTY, "b": Kind.BALL, "x": Kind.BOX, "k": Kind.KEY}
-BALL, BOX, KEY = (m.description(kind) for kind in (Kind.BALL, Kind.BOX, Kind.KEY))
+HEIGHT, WIDTH = 5, 9  # number of rows and columns of the level, with walls
+THINGS = {
+    ".": tiles.EMPTY, ">": tiles.EMPTY, "b": Kind.BALL, "x": Kind.BOX, "k": Kind.KEY,
+    "#": tiles.WALL, "D": Kind.CLOSED_DOOR, "L": Kind.LOCKED_DOOR,
+}  # fmt: skip
+BALL, BOX, KEY, DOOR = (m.description(kind) for kind in (Kind.BALL, Kind.BOX, Kind.KEY, Kind.DOOR))
 NONE = jnp.uint32(0)
 # Name of a test case -> (rows of the corridor, instructions of the mission).
 TOURS = {
@@ -132,6 +145,18 @@ TOURS = {
     "after": ("x....>b", (m.go_to(BALL), NONE, m.go_to(BOX) | jnp.uint32(1 << m.AFTER))),
     # One pick-up serves both instructions.
     "serves": (">b..x", (m.put_next(BALL, BOX), m.pick_up(BALL))),
+    # One toggle serves both instructions.
+    "door": ("x>D..b", (m.open_door(DOOR), m.go_to(BALL))),
+    "lock": ("k.>L.b", (m.open_door(DOOR), m.go_to(BALL))),
+    # The pick-up of the key serves both instructions.
+    "key": ("k.>L.b", (m.pick_up(KEY), NONE, m.go_to(BALL))),
+    # The ball and the box are behind the same door.
+    "shared": (">D.b/##.x", (m.go_to(BALL), m.go_to(BOX))),
+    # The agent drops one object before it picks up the other.
+    "two": ("k..>..b", (m.pick_up(KEY), m.pick_up(BALL))),
+    # The agent cannot carry the door.
+    "fixed": (">..b..D", (m.go_to(BALL), NONE, m.open_door(DOOR))),
+    "beside": (">b....D", (m.put_next(BALL, DOOR), NONE, m.go_to(BALL))),
     # The shortest plan moves the box next to the ball, and then the ball next to the box.
     "swap": (">x....b/.......", (m.put_next(BALL, BOX),)),
     "both": ("k.>bx", (m.put_next(BALL, BOX), NONE, m.go_to(KEY))),
@@ -139,13 +164,12 @@ TOURS = {
 LONG = [pytest.param(name, marks=pytest.mark.full) for name in ("swap", "both")]
 
 
-@pytest.mark.parametrize("name", [*list(TOURS)[:3], *LONG])
+@pytest.mark.parametrize("name", [*list(TOURS)[:-2], *LONG])
 def test_no_tour_is_longer_than_the_distance(name):
     rows, mission = TOURS[name]
     env: Any = jaxenvs.make(
-        "BabyAI-MiniBossLevel-v0", num_rows=1, num_cols=1, room_size=ROOM, locked_prob=0.0,
-        actions=("goto", "pickup", "putnext"),
-    )  # fmt: skip
+        "BabyAI-MiniBossLevel-v0", num_rows=1, num_cols=2, room_size=HEIGHT, locked_prob=0.0
+    )
     level = env.marked(corridor(rows, *mission))
     states, steps = shared_blind(env).distances(level, 100_000)
     found, reached = bounds_of(env, states), steps > 0
@@ -159,13 +183,14 @@ def shared_blind(env):
     return blind.Blind(env)
 
 
-def from_both_sides(env, level, doors=4):
+def from_both_sides(env, level):
     """Return the results of `sides.prove` for a level that has not been searched before."""
     first = env.reset_state(jax.random.key(0), level, env.default_params)
     first = jax.tree.map(lambda leaf: jnp.asarray(leaf)[None], first)
     no, one = np.zeros(1, bool), np.ones(1, int)
     unknown = Found(no, no, 0 * one, np.full((1, 1), -1), one, no, no)
-    searcher = Searcher(env, doors, nodes.most_changed(first), 50_000, 64)
+    sizes = sizes_for(jax.tree.map(lambda leaf: leaf[0], first))
+    searcher = Searcher(env, sizes, nodes.most_changed(first), 50_000, 64)
     return sides.prove(searcher, first, unknown)
 
 

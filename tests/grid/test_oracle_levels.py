@@ -83,7 +83,7 @@ def test_an_agent_may_carry_a_box_with_the_key_that_it_needs():
     assert compare(env, [level]) == [2]
     params = env.default_params
     state = env.reset_state(jax.random.key(0), level, params)
-    tables = bounds.level_of(env, state, 0)
+    tables = bounds.level_of(env, state, bounds.Sizes(0, 0))
     state, _, _, _ = env.step_state(jax.random.key(0), state, jnp.int32(3), params)
     assert state.carried == Kind.KEY_BOX
     assert bounds.lower_bound(env, tables, state) <= 3  # actions: drop, toggle, pick up
@@ -101,7 +101,9 @@ def test_distances_whose_sum_exceeds_a_byte_are_no_proof():
     rows = [lane, right, lane, left] * 5 + [lane[2:] + "LG", "#" * 22]
     level = level_of(" ".join(["k" + rows[0][1:], *rows[1:]]), 11, 12)
     first = env.reset_state(jax.random.key(0), level, env.default_params)
-    bound = jax.jit(lambda s: bounds.lower_bound(env, bounds.level_of(env, s, 1), s))(first)
+    bound = jax.jit(
+        lambda s: bounds.lower_bound(env, bounds.level_of(env, s, bounds.Sizes(1, 4)), s)
+    )(first)
     # Bound on the steps to the key, the door and the goal; a byte holds at most 255.
     assert 350 < bound < 500
 

@@ -3,8 +3,10 @@
 An aim is a necessary condition of success: the agent faces one of several cells, see `grid.aims`.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32
@@ -13,85 +15,115 @@ from ...core.gridworld import direction_vector
 from .. import tiles
 from ..aims import Aim
 from ..tiles import Kind
-from . import tour
-from .distances import NO_WAY, Distances, distances, nearest, steps
+from . import doors, locks, tour
+from .distances import NO_WAY, Distances, distances, nearest
 
+STEP = 4  # the size `Sizes.rooms` is a multiple of this number
 NEVER = np.float32(np.inf)  # lower bound for a state from which success is impossible
 
 
+class Sizes(NamedTuple):
+    """Sizes of the arrays of a `Level`, static (constant under `jit`).
+
+    With a size 0, the bounds are lower, but still valid.
+    """
+
+    locked: int  # number of locked doors; with 0, the bounds count locked doors as open
+    rooms: int  # number of rooms and doors; with 0, the bounds count closed doors as open
+
+
 class Level(NamedTuple):
-    """A level's first state and the distances on its map, from which lower bounds are computed."""
+    """A level's first state, and facts about its map from which lower bounds are computed."""
 
     first: Any  # first state of the level
     open: Distances  # distances if the agent can enter every cell except walls
     # Distances if the agent can enter every cell except walls and locked doors. None if the bounds
-    # ignore locks, because `level_of` was called with `doors` 0.
+    # count locked doors as open.
     locked: Distances | None
     doors: Int32[Array, " doors"]  # row-major indices of the locked doors, padded with -1
-    # Mask of the cells of each aim in the first state; None if there is only one aim.
-    cells: Bool[Array, "aims cells"] | None = None
-    # Result of `tour.between` for `cells`; None if there is only one aim.
-    apart: Int32[Array, "aims aims"] | None = None
+    rooms: doors.Rooms | None  # None if the bounds count closed doors as open
+    tours: tour.Tours | None  # None if there is only one aim
 
 
-def level_of(env: Any, first: Any, doors: int) -> Level:
+def sizes_of(first: Any) -> Sizes:
+    """Return sizes for the levels of a batch; `first` has their first states.
+
+    The number of rooms is rounded up to a multiple of `STEP`, so that few different programs are
+    compiled. It is 0 if a level has more rooms and doors than `doors.MOST`.
+    """
+    locked = (tiles.kind(first.grid) == Kind.LOCKED_DOOR).sum((1, 2)).max()
+    rooms = int(_most_nodes(first))
+    return Sizes(int(locked), -(-rooms // STEP) * STEP if rooms <= doors.MOST else 0)
+
+
+@jax.jit
+def _most_nodes(first: Any) -> Int32[Array, ""]:
+    return jax.vmap(doors.nodes_of)(first).max()
+
+
+def level_of(env: Any, first: Any, sizes: Sizes) -> Level:
     """Compute the `Level` that begins in the state `first`.
 
-    doors: length of the array `Level.doors`, at least the number of locked doors. With 0, the
-        bounds count locked doors as open; they are then lower, but still valid.
+    sizes: at least the result of `sizes_of`, or 0.
     """
-    level = _walled(first, doors)
-    aims = env.aims(first)
-    if len(aims) < 2:
-        return level
-    cells = jnp.stack([aim.cells.reshape(-1) for aim in aims])
-    return level._replace(cells=cells, apart=tour.between(cells, level.open))
-
-
-def _walled(first: Any, doors: int) -> Level:
-    """Return the result of `level_of`, except that `cells` and `apart` are None."""
-    # The agent's first cell counts as free even if it contains a wall, because the agent can leave
-    # it.
-    starts = jnp.zeros(first.grid.shape, jnp.bool_).at[first.row, first.column].set(True)
-    is_free = (first.grid != tiles.WALL) | starts
+    is_free = doors.free_cells(first)
     is_locked = tiles.kind(first.grid) == Kind.LOCKED_DOOR
-    if not doors:
-        return Level(first, distances(is_free), None, jnp.zeros(0, jnp.int32))
-    (found,) = jnp.nonzero(is_locked.reshape(-1), size=doors, fill_value=-1)
-    locked = distances(is_free & (~is_locked | starts))
-    return Level(first, distances(is_free), locked, found.astype(jnp.int32))
+    locked, found = None, jnp.zeros(0, jnp.int32)
+    if sizes.locked:
+        (found,) = jnp.nonzero(is_locked.reshape(-1), size=sizes.locked, fill_value=-1)
+        starts = jnp.zeros(first.grid.shape, jnp.bool_).at[first.row, first.column].set(True)
+        locked = distances(is_free & (~is_locked | starts))
+    found = found.astype(jnp.int32)
+    rooms = doors.rooms_of(first, sizes.rooms) if sizes.rooms else None
+    aims, tours = env.aims(first), None
+    if len(aims) > 1:
+        keys = locks.keys_of(env, first, found, first)
+        tours = tour.tours(aims, is_free, locks.lock_of(keys, found, aims))
+    return Level(first, distances(is_free), locked, found, rooms, tours)
 
 
 def lower_bound(env: Any, level: Level, state: Any) -> Float32[Array, ""]:
     """Return a lower bound, at least 1, on the number of steps from a state to success."""
-    bound = jnp.float32(1)
-    unlocked = None if level.locked is None else _to_unlock(env, level, state)
-    aims = env.aims(state)
-    for aim in aims:
-        turns = _steps(level, state, aim, unlocked)
+    bound, pose, aims = jnp.float32(1), _pose(state), env.aims(state)
+    keys = locks.keys_of(env, level.first, level.doors, state)
+    unlocked = None
+    if level.locked is not None:
+        unlocked = locks.to_unlock(keys, level.locked, level.doors, state, pose)
+    to_open = _doors_to_open(level, state, aims)
+    for aim, opened in zip(aims, to_open, strict=True):
+        turns = _steps(level, state, aim, unlocked, opened)
         found = jnp.where(turns >= NO_WAY, NEVER, (turns + aim.actions).astype(jnp.float32))
         bound = jnp.maximum(bound, jnp.where(aim.active, found, jnp.float32(0)))
-    if level.cells is None or level.apart is None:
+    if level.tours is None:
         return bound
-    row = level.open.to[_pose(state)]
-    start = jnp.stack([nearest(row, aim.cells.reshape(-1)) for aim in aims])
-    whole = tour.bound(aims, level.cells, start, level.apart)
+    lock, stage = level.tours.lock, jnp.int32(tour.UNLOCKED)
+    if lock is not None:
+        kind = tiles.kind(state.grid.reshape(-1)[level.doors[0]])
+        stage = locks.stage(lock, keys, lock.is_there & (kind == Kind.LOCKED_DOOR))
+    opened, needs_key = _doors_of_tour(level, state, aims, keys)
+    hands = tour.Hands(state.carried != 0, needs_key)
+    whole = tour.bound(aims, level.tours, pose, stage, hands) + opened
     return jnp.maximum(bound, jnp.where(whole >= NO_WAY, NEVER, whole.astype(jnp.float32)))
 
 
 def _steps(
-    level: Level, state: Any, aim: Aim, unlocked: Int32[Array, " doors"] | None
+    level: Level,
+    state: Any,
+    aim: Aim,
+    unlocked: Int32[Array, " doors"] | None,
+    to_open: Int32[Array, ""],
 ) -> Int32[Array, ""]:
     """Return a lower bound on the steps until the agent faces a cell of an aim.
 
-    unlocked: the result of `_to_unlock`; None if the bounds ignore locks (see `Level.locked`).
+    unlocked: the result of `locks.to_unlock`; None if the bounds count locked doors as open.
+    to_open: the fewest doors that the agent must open before it faces a cell of the aim.
 
     If all doors are still locked and the cells are behind them, the agent must first unlock a door.
     The bound is then the steps to unlock a door, plus the steps from this door to the cells,
     minimised over the doors.
     """
     pose, cells = _pose(state), aim.cells.reshape(-1)
-    direct = nearest(level.open.to[pose], cells, aim.slack)
+    direct = nearest(level.open.to[pose], cells, aim.slack) + to_open
     if level.locked is None or unlocked is None:
         return direct
     kind = tiles.kind(state.grid.reshape(-1)[level.doors])
@@ -101,32 +133,50 @@ def _steps(
     return jnp.where(is_behind, jnp.maximum(direct, (unlocked + rest).min()), direct)
 
 
-def _to_unlock(env: Any, level: Level, state: Any) -> Int32[Array, " doors"]:
-    """Return for each door a lower bound on the steps to unlock it; `NO_WAY` or more if impossible.
+def _doors_to_open(level: Level, state: Any, aims: Sequence[Aim]) -> Int32[Array, " aims"]:
+    """Return for each aim the fewest doors that the agent must open before it faces a cell of it.
 
-    The steps are those to get a key of the door's colour, to go to the door and to unlock it. The
-    bound is valid only in states in which all doors are still locked.
+    The result is 0 if the agent may face any direction near the cells (`Aim.slack`).
     """
-    assert level.locked is not None
-    grid, doors = state.grid.reshape(-1), level.doors
-    colour = level.first.grid.reshape(-1)[doors] & jnp.uint8(0xF0)
-    key = (colour | jnp.uint8(Kind.KEY))[:, None]
-    contents = jnp.asarray(env.contents(state)).astype(jnp.uint8)
-    box = (colour | jnp.uint8(Kind.KEY_BOX))[:, None]
-    is_filled = (contents == key) | (contents == box)
-    in_box = (grid == box) | ((tiles.kind(grid) == Kind.BOX) & is_filled)
-    to_key = steps(level.locked.to[_pose(state)])
-    to_door = steps(level.locked.between[:, doors].T)
-    fetch = to_key + to_door + 1 + in_box.astype(jnp.int32)
-    # If the agent carries another object, add one step to drop it before the key is picked up.
-    fetch = jnp.where((grid == key) | in_box, fetch, NO_WAY).min(axis=1)
-    fetch += (state.carried != 0).astype(jnp.int32)
-    # If the agent carries a box with the key, add three steps: drop the box, open it, take the key.
-    holds_box = (state.carried == box) | ((tiles.kind(state.carried) == Kind.BOX) & is_filled)
-    go = steps(level.locked.to[_pose(state), doors])
-    get = jnp.where(holds_box[:, 0], jnp.minimum(fetch, go + 3), fetch)
-    get = jnp.where(state.carried == key[:, 0], go, get)
-    return jnp.where(doors >= 0, get + 1, NO_WAY)
+    rooms = level.rooms
+    if rooms is None or not aims:
+        return jnp.zeros(len(aims), jnp.int32)
+    is_closed, _ = doors.closed(rooms, state.grid)
+    apart = doors.apart(rooms, is_closed)[rooms.node[_pose(state) // 4]]
+    fewest = jnp.stack([doors.to_cells(rooms, apart, aim.cells.reshape(-1)) for aim in aims])
+    counts = (fewest < doors.NEVER) & np.array([aim.slack == 0 for aim in aims])
+    return jnp.where(counts, fewest.astype(jnp.int32), 0)
+
+
+def _doors_of_tour(
+    level: Level, state: Any, aims: Sequence[Aim], keys: locks.Keys
+) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
+    """Return the fewest doors to open that `tour.bound` does not count, and `Hands.needs_key`."""
+    rooms, tours = level.rooms, level.tours
+    no = jnp.bool_(False)
+    if rooms is None or tours is None:
+        return jnp.int32(0), no
+    is_closed, is_locked = doors.closed(rooms, state.grid)
+    cells = jnp.stack([aim.cells.reshape(-1) for aim in aims])
+    toggles = jnp.stack([locks.has_toggle(aim) for aim in aims])
+    active = jnp.stack([jnp.asarray(aim.active) for aim in aims])
+    goes = active & np.array([aim.slack == 0 for aim in aims])
+    # A toggle of a door can serve an aim, such as "open the red door", whose own actions count it.
+    costs = is_closed & ~(cells[:, rooms.door] & toggles[:, None]).any(axis=0)
+    if tours.lock is not None:  # the tours count the toggle of the locked door
+        costs &= ~is_locked
+    here, to_cells = rooms.node[_pose(state) // 4], jax.vmap(doors.to_cells, (None, None, 0))
+    apart = doors.apart(rooms, costs)
+    ends = jnp.where(goes[:, None], to_cells(rooms, apart, cells), 0)
+    needs_key = no
+    if tours.lock is not None:
+        locked = doors.apart(rooms, jnp.where(is_locked, doors.NEVER, costs.astype(jnp.uint8)))
+        is_behind = to_cells(rooms, locked[here], cells) >= doors.NEVER
+        needs_key = (goes & is_behind).any() & ~keys.held[0] & ~keys.held_in_box[0]
+        to_key = doors.to_cells(rooms, apart, keys.cells[0])
+        ends = jnp.concatenate([ends, jnp.where(needs_key, to_key, 0)[None]])
+        needs_key &= tours.lock.pick_up != 0
+    return doors.to_any_two(apart[here], ends), needs_key
 
 
 def _pose(state: Any) -> Int32[Array, ""]:

@@ -46,7 +46,7 @@ def first_actions(
     def search(rows: Array) -> tuple[Array, Array]:
         first = jax.vmap(timeless)(jax.tree.map(lambda leaf: jnp.asarray(leaf)[rows], states))
         begin = jax.vmap(lambda state: nodes.start(state, short).words)(first)
-        tables = jax.vmap(lambda state: bounds.level_of(world, state, 0))(first)
+        tables = jax.vmap(lambda state: bounds.level_of(world, state, bounds.Sizes(0, 0)))(first)
         levels = PuzzleLevel(board=begin, instance=tables)
         found = astar(
             domain(world, short, True),

@@ -59,7 +59,7 @@ class Searcher(NamedTuple):
     """Settings of exact searches, and the method `answers`, which searches a batch of levels."""
 
     env: GridEnv
-    doors: int  # length to which the array of locked doors is padded
+    sizes: bounds.Sizes
     most: int  # largest number of cells that can differ from the level's first state
     node_budget: int
     batch_size: int
@@ -71,7 +71,7 @@ class Searcher(NamedTuple):
         proven unsolvable are therefore searched again with the whole budget, until none is left or
         a search settles none. Results outside the mask have no meaning.
         """
-        tables = _tables(self.env, self.doors)(first)
+        tables = _tables(self.env, self.sizes)(first)
         found = self._once(tables, left)
         while (rest := left & ~found.closed).any() and rest.sum() < left.sum():
             found, left = found.updated(rest, self._once(tables, rest)), rest
@@ -107,7 +107,12 @@ def _search(
     # Levels outside the mask start in a goal node, so their search ends at once.
     begin = begin.at[:, 0].set(jnp.where(left, begin[:, 0], nodes.WON))
     levels = PuzzleLevel(board=begin, instance=tables)
-    settings = {"node_budget": searcher.node_budget, "batch_size": searcher.batch_size}
+    # All costs and lower bounds are integers, so buckets of width 1 keep the order of A*.
+    settings = {
+        "node_budget": searcher.node_budget,
+        "batch_size": searcher.batch_size,
+        "bucket_width": 1.0,
+    }
     search = functools.partial(astar, domain(searcher.env, most, is_short), levels, **settings)
     found = jax.device_get(search(max_length=LONG))
     longest = int(found.length.max())
@@ -127,5 +132,5 @@ def _search(
 
 
 @functools.lru_cache(maxsize=64)
-def _tables(env: GridEnv, doors: int) -> Any:
-    return jax.jit(jax.vmap(lambda first: bounds.level_of(env, first, doors)))
+def _tables(env: GridEnv, sizes: bounds.Sizes) -> Any:
+    return jax.jit(jax.vmap(lambda first: bounds.level_of(env, first, sizes)))

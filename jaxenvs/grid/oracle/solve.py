@@ -16,11 +16,10 @@ from ...core import param_values
 from ...core.env import Env
 from ...levels.files import name_of
 from ...levels.solving import Solution
-from .. import tiles
 from ..dynamicobstacles import DynamicObstacles
 from ..env import GridEnv
 from ..state import GridState
-from . import nodes, sides
+from . import bounds, doors, nodes, sides
 from .searching import SIZES, Found, Searcher
 
 TOGETHER = 64  # largest number of levels that one search solves
@@ -30,7 +29,7 @@ TOGETHER = 64  # largest number of levels that one search solves
 TABLE_BYTES = 1 << 31
 BYTES_PER_PAIR = 22
 # Least length to which the array of locked doors is padded if levels share a compiled program.
-DOORS = 2
+LOCKED = 1
 
 
 def solve(
@@ -110,13 +109,11 @@ def _solve_together(
     """Solve levels in one search; then try to prove the unproven results with `sides.prove`."""
     first, clocks = _starts(env, levels)
     env = _searched(env)
-    kinds = first.grid & jnp.uint8(15)
-    doors = int((kinds == tiles.Kind.LOCKED_DOOR).sum((1, 2)).max())
-    most = nodes.most_changed(first)
+    sizes, most = bounds.sizes_of(first), nodes.most_changed(first)
     if shared:  # round the sizes up, so that few different programs are compiled
         most = next((size for size in SIZES if size >= most), -(-most // SIZES[0]) * SIZES[0])
-        doors = max(doors, DOORS)
-    searcher = Searcher(env, doors, most, node_budget, batch_size)
+        sizes = bounds.Sizes(max(sizes.locked, LOCKED), doors.MOST)
+    searcher = Searcher(env, sizes, most, node_budget, batch_size)
     found = searcher.answers(first, np.ones(len(clocks), bool))
     found = sides.prove(searcher, first, found)
     return [_solution(found, i, *clocks[i].tolist()) for i in range(len(clocks))]
