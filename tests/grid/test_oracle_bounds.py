@@ -96,12 +96,12 @@ def bounds_of(env, states):
     return np.concatenate([bound(first, part) for part in parts])[:count]
 
 
-def explored(env, count):
-    """Yield (level, states, steps to success) for drawn levels with at most `LARGEST` states."""
+def explored(env, count, largest=LARGEST):
+    """Yield (level, states, steps to success) for drawn levels with at most `largest` states."""
     search = blind.Blind(env)
     for level in drawn(env, count):
         try:
-            yield level, *search.distances(level, LARGEST)
+            yield level, *search.distances(level, largest)
         except blind.TooLargeError:
             continue
 
@@ -116,6 +116,27 @@ def test_no_bound_exceeds_the_distance_of_any_state(id):
         seen += reached.sum()
     print(f"{id}: {seen} states")
     assert seen > 20
+
+
+# Rooms and instructions of levels with locked doors and with objects to bring to each other.
+MISSIONS = {
+    "doors": {"num_cols": 2, "num_dists": 2, "actions": ("putnext", "goto", "open")},
+    "objects": {"num_cols": 2, "num_dists": 3, "actions": ("putnext", "pickup")},
+    "three rooms": {"num_cols": 3, "num_dists": 2, "actions": ("putnext", "open", "pickup")},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MISSIONS)
+def test_no_bound_exceeds_the_distance_in_a_mission_of_several_instructions(name):
+    fields: Any = {"num_rows": 1, "room_size": 4, "locked_prob": 0.6} | MISSIONS[name]
+    env, seen = jaxenvs.make("BabyAI-MiniBossLevel-v0", **fields), 0
+    for level, states, steps in explored(env, 24, largest=400_000):
+        found, reached = bounds_of(env, states), steps > 0
+        assert (found[reached] <= steps[reached]).all(), levels.write(env, level)
+        seen += reached.sum()
+    print(f"{name}: {seen} states")
+    assert seen > 100_000
 
 
 def corridor(rows, *mission):
@@ -150,7 +171,7 @@ TOURS = {
     "lock": ("k.>L.b", (m.open_door(DOOR), m.go_to(BALL))),
     # The pick-up of the key serves both instructions.
     "key": ("k.>L.b", (m.pick_up(KEY), NONE, m.go_to(BALL))),
-    # The ball and the box are behind the same door.
+    # The way to the ball and the way to the box lead through the same door.
     "shared": (">D.b/##.x", (m.go_to(BALL), m.go_to(BOX))),
     # The agent drops one object before it picks up the other.
     "two": ("k..>..b", (m.pick_up(KEY), m.pick_up(BALL))),

@@ -40,7 +40,7 @@ class Level(NamedTuple):
     # Distances if the agent can enter every cell except walls and locked doors. None if the bounds
     # count locked doors as open.
     locked: Distances | None
-    doors: Int32[Array, " doors"]  # row-major indices of the locked doors, padded with -1
+    locked_doors: Int32[Array, " doors"]  # row-major indices, padded with -1
     rooms: doors.Rooms | None  # None if the bounds count closed doors as open
     tours: tour.Tours | None  # None if there is only one aim
 
@@ -85,10 +85,10 @@ def level_of(env: Any, first: Any, sizes: Sizes) -> Level:
 def lower_bound(env: Any, level: Level, state: Any) -> Float32[Array, ""]:
     """Return a lower bound, at least 1, on the number of steps from a state to success."""
     bound, pose, aims = jnp.float32(1), _pose(state), env.aims(state)
-    keys = locks.keys_of(env, level.first, level.doors, state)
+    keys = locks.keys_of(env, level.first, level.locked_doors, state)
     unlocked = None
     if level.locked is not None:
-        unlocked = locks.to_unlock(keys, level.locked, level.doors, state, pose)
+        unlocked = locks.to_unlock(keys, level.locked, level.locked_doors, state, pose)
     to_open = _doors_to_open(level, state, aims)
     for aim, opened in zip(aims, to_open, strict=True):
         turns = _steps(level, state, aim, unlocked, opened)
@@ -98,7 +98,7 @@ def lower_bound(env: Any, level: Level, state: Any) -> Float32[Array, ""]:
         return bound
     lock, stage = level.tours.lock, jnp.int32(tour.UNLOCKED)
     if lock is not None:
-        kind = tiles.kind(state.grid.reshape(-1)[level.doors[0]])
+        kind = tiles.kind(state.grid.reshape(-1)[level.locked_doors[0]])
         stage = locks.stage(lock, keys, lock.is_there & (kind == Kind.LOCKED_DOOR))
     opened, needs_key = _doors_of_tour(level, state, aims, keys)
     hands = tour.Hands(state.carried != 0, needs_key)
@@ -126,10 +126,10 @@ def _steps(
     direct = nearest(level.open.to[pose], cells, aim.slack) + to_open
     if level.locked is None or unlocked is None:
         return direct
-    kind = tiles.kind(state.grid.reshape(-1)[level.doors])
-    all_locked = ((kind == Kind.LOCKED_DOOR) | (level.doors < 0)).all()
+    kind = tiles.kind(state.grid.reshape(-1)[level.locked_doors])
+    all_locked = ((kind == Kind.LOCKED_DOOR) | (level.locked_doors < 0)).all()
     is_behind = all_locked & (nearest(level.locked.to[pose], cells) >= NO_WAY)
-    rest = nearest(level.open.between[level.doors], cells, aim.slack)
+    rest = nearest(level.open.between[level.locked_doors], cells, aim.slack)
     return jnp.where(is_behind, jnp.maximum(direct, (unlocked + rest).min()), direct)
 
 
@@ -144,7 +144,7 @@ def _doors_to_open(level: Level, state: Any, aims: Sequence[Aim]) -> Int32[Array
     is_closed, _ = doors.closed(rooms, state.grid)
     apart = doors.apart(rooms, is_closed)[rooms.node[_pose(state) // 4]]
     fewest = jnp.stack([doors.to_cells(rooms, apart, aim.cells.reshape(-1)) for aim in aims])
-    counts = (fewest < doors.NEVER) & np.array([aim.slack == 0 for aim in aims])
+    counts = (fewest < doors.NEVER) & tour.has_no_slack(aims)
     return jnp.where(counts, fewest.astype(jnp.int32), 0)
 
 
@@ -157,10 +157,10 @@ def _doors_of_tour(
     if rooms is None or tours is None:
         return jnp.int32(0), no
     is_closed, is_locked = doors.closed(rooms, state.grid)
-    cells = jnp.stack([aim.cells.reshape(-1) for aim in aims])
+    cells = tour.cells_of(aims)
     toggles = jnp.stack([locks.has_toggle(aim) for aim in aims])
     active = jnp.stack([jnp.asarray(aim.active) for aim in aims])
-    goes = active & np.array([aim.slack == 0 for aim in aims])
+    goes = active & tour.has_no_slack(aims)
     # A toggle of a door can serve an aim, such as "open the red door", whose own actions count it.
     costs = is_closed & ~(cells[:, rooms.door] & toggles[:, None]).any(axis=0)
     if tours.lock is not None:  # the tours count the toggle of the locked door

@@ -12,11 +12,11 @@ from ..aims import Aim
 from ..state import Action
 from ..tiles import Kind
 from .distances import NO_WAY, Distances, steps
-from .tour import HAS_KEY, NEEDS_KEY, UNLOCKED, Lock
+from .tour import HAS_KEY, NEEDS_KEY, UNLOCKED, Lock, cells_of
 
 
 class Keys(NamedTuple):
-    """Where the keys of the locked doors of a level are."""
+    """Keys of the locked doors of a level."""
 
     held: Bool[Array, " doors"]  # whether the agent carries a key of the door
     held_in_box: Bool[Array, " doors"]  # whether the agent carries a box with a key of the door
@@ -74,7 +74,7 @@ def lock_of(keys: Keys, doors: Int32[Array, " doors"], aims: Sequence[Aim]) -> L
     """
     if len(doors) != 1:
         return None
-    cells = jnp.stack([aim.cells.reshape(-1) for aim in aims])
+    cells = cells_of(aims)
     toggles = jnp.stack([has_toggle(aim) for aim in aims])
     return Lock(
         is_there=doors[0] >= 0,
