@@ -34,6 +34,10 @@ def prove(searcher: Searcher, first: Any, found: Found) -> Found:
     unsolvable = found.unsolvable | (left & below.unsolvable)
     found = found._replace(lower=lower, unsolvable=unsolvable)
     left = left & ~unsolvable
+    if (left & below.proven).any():
+        # A shortest plan of the easier level that also succeeds in the level is a shortest plan.
+        works = left & below.proven & _succeeds(searcher.env, first, below.actions)
+        found, left = found.updated(works, below), left & ~works
     if left.any():
         above = searcher.answers(_with(first, things, tiles.WALL), left)
         shorter = ~found.solved | (above.length < found.length)
