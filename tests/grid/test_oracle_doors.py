@@ -108,4 +108,5 @@ def test_a_map_with_many_rooms_has_bounds_without_doors(count):
     grid = np.full((3, 2 * count + 1), tiles.WALL, np.uint8)
     grid[1, 1::2], grid[1, 2:-1:2] = tiles.EMPTY, Kind.CLOSED_DOOR
     first = jax.tree.map(lambda leaf: leaf[None], first_state(grid, 1, 1))
-    assert bounds.sizes_of(first).rooms == (32 if count == 16 else 0)
+    for shared in (False, True):
+        assert bounds.sizes_of(first, shared).rooms == (32 if count == 16 else 0)

@@ -18,7 +18,8 @@ from ..tiles import Kind
 from . import doors, locks, tour
 from .distances import NO_WAY, Distances, distances, nearest
 
-STEP = 4  # the size `Sizes.rooms` is a multiple of this number
+# The size `Sizes.rooms` is a multiple of `STEP`, or of `SHARED_STEP` if levels share a program.
+STEP, SHARED_STEP = 4, 16
 NEVER = np.float32(np.inf)  # lower bound for a state from which success is impossible
 
 
@@ -45,15 +46,20 @@ class Level(NamedTuple):
     tours: tour.Tours | None  # None if there is only one aim
 
 
-def sizes_of(first: Any) -> Sizes:
+def sizes_of(first: Any, shared: bool = False) -> Sizes:
     """Return sizes for the levels of a batch; `first` has their first states.
 
-    The number of rooms is rounded up to a multiple of `STEP`, so that few different programs are
-    compiled. It is 0 if a level has more rooms and doors than `doors.MOST`.
+    shared: whether to round the sizes up further, so that most levels of an environment share a
+        compiled program.
+
+    The number of rooms is rounded up to a multiple of `STEP`. It is 0 if a level has more rooms and
+    doors than `doors.MOST`.
     """
-    locked = (tiles.kind(first.grid) == Kind.LOCKED_DOOR).sum((1, 2)).max()
-    rooms = int(_most_nodes(first))
-    return Sizes(int(locked), -(-rooms // STEP) * STEP if rooms <= doors.MOST else 0)
+    locked = int((tiles.kind(first.grid) == Kind.LOCKED_DOOR).sum((1, 2)).max())
+    rooms, step = int(_most_nodes(first)), SHARED_STEP if shared else STEP
+    if rooms > doors.MOST:
+        return Sizes(max(locked, int(shared)), 0)
+    return Sizes(max(locked, int(shared)), -(-max(rooms, int(shared)) // step) * step)
 
 
 @jax.jit

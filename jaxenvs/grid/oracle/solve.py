@@ -19,7 +19,7 @@ from ...levels.solving import Solution
 from ..dynamicobstacles import DynamicObstacles
 from ..env import GridEnv
 from ..state import GridState
-from . import bounds, doors, nodes, sides
+from . import bounds, nodes, sides
 from .searching import SIZES, Found, Searcher
 
 TOGETHER = 64  # largest number of levels that one search solves
@@ -28,8 +28,6 @@ TOGETHER = 64  # largest number of levels that one search solves
 # 2.3 GB for 101 x 101.
 TABLE_BYTES = 1 << 31
 BYTES_PER_PAIR = 22
-# Least length to which the array of locked doors is padded if levels share a compiled program.
-LOCKED = 1
 
 
 def solve(
@@ -109,10 +107,9 @@ def _solve_together(
     """Solve levels in one search; then try to prove the unproven results with `sides.prove`."""
     first, clocks = _starts(env, levels)
     env = _searched(env)
-    sizes, most = bounds.sizes_of(first), nodes.most_changed(first)
-    if shared:  # round the sizes up, so that few different programs are compiled
+    sizes, most = bounds.sizes_of(first, shared), nodes.most_changed(first)
+    if shared:  # round the size up, so that few different programs are compiled
         most = next((size for size in SIZES if size >= most), -(-most // SIZES[0]) * SIZES[0])
-        sizes = bounds.Sizes(max(sizes.locked, LOCKED), doors.MOST)
     searcher = Searcher(env, sizes, most, node_budget, batch_size)
     found = searcher.answers(first, np.ones(len(clocks), bool))
     found = sides.prove(searcher, first, found)
