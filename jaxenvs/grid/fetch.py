@@ -68,7 +68,8 @@ class Fetch(SquareGridEnv):
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
         """Return the necessary condition of success: to pick up the target."""
-        return (Aim(has(state.grid, tasks.tile(state.task, 0)), 1),)
+        target = tasks.tile(state.task, 0)
+        return (Aim(has(state.grid, target), 1, state.carried != target),)
 
     def ending(self, level: Level) -> Ending:
         """Return a level and an action that ends its episode.

@@ -51,7 +51,7 @@ class ObstructedWorld(RoomGrid):
 
     def aims(self, state: GridState) -> tuple[Aim, ...]:
         """Return the necessary condition of success: to pick up the blue ball."""
-        return (Aim(state.grid == TARGET, 1),)
+        return (Aim(state.grid == TARGET, 1, state.carried != TARGET),)
 
     def ending(self, level: Level) -> Ending:
         """Return a level and an action that ends its episode in success.

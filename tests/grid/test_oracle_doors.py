@@ -76,7 +76,7 @@ def answers(first, targets):
     cells = targets[:, None] == np.arange(SIZE * SIZE)
     ends = jnp.stack([doors.to_cells(rooms, apart, mask) for mask in cells])
     direct = jnp.stack([doors.to_cells(rooms, start, mask) for mask in cells])
-    return direct, doors.to_any_two(start, ends), doors.nodes_of(first)
+    return direct, doors.to_any_two(start, ends), doors.nodes_of(first)[0]
 
 
 def test_the_fewest_doors_equal_brute_force():
@@ -110,3 +110,19 @@ def test_a_map_with_many_rooms_has_bounds_without_doors(count):
     first = jax.tree.map(lambda leaf: leaf[None], first_state(grid, 1, 1))
     for shared in (False, True):
         assert bounds.sizes_of(first, shared).rooms == (32 if count == 16 else 0)
+
+
+def test_a_graph_without_room_for_all_nodes_has_no_doors():
+    """A door is left out rather than counted at a wrong place."""
+    grid = np.full((3, 9), tiles.WALL, np.uint8)
+    grid[1, 1:8] = tiles.EMPTY
+    grid[1, 2:7:2] = Kind.CLOSED_DOOR, Kind.LOCKED_DOOR, Kind.CLOSED_DOOR
+    first = first_state(grid, 1, 7)
+    for count, expected in ((7, 2), (6, 0)):
+        rooms = doors.rooms_of(first, count)
+        is_closed, is_locked = doors.closed(rooms, first.grid)
+        apart = doors.apart(rooms, is_closed)
+        target = jnp.arange(27) == 9 + 3  # the cell between the first two doors
+        fewest = doors.to_cells(rooms, apart[rooms.node[9 + 7]], target)
+        assert fewest == expected
+        assert is_locked.any() == (expected > 0)

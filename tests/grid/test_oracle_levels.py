@@ -10,6 +10,7 @@ import pytest
 
 import jaxenvs
 from jaxenvs.babyai import mission as m
+from jaxenvs.core.gridworld import packed
 from jaxenvs.grid import tasks, tiles
 from jaxenvs.grid.oracle import bounds, solve
 from jaxenvs.grid.state import Level
@@ -142,3 +143,62 @@ def test_a_plan_longer_than_the_first_search_returns_is_complete(monkeypatch):
         step = env.step(jax.random.key(0), state, action)
         state = step.state
     assert step.terminated and step.reward > 0
+
+
+def test_an_agent_may_carry_the_object_of_the_mission_from_the_start():
+    """The texts of such states can be read, although no episode begins in them."""
+    fetch = jaxenvs.make("Grid-Fetch-6x6-N2-v0")
+    maze = jaxenvs.make("Grid-ObstructedMaze-1Dl-v0")
+    ball = np.uint8(Kind.BALL | Colour.BLUE << 4)
+    for env, task, held in ((fetch, tasks.pack(Kind.KEY, 0), Kind.KEY), (maze, None, ball)):
+        level = jax.tree.map(jnp.asarray, env.sample_level(jax.random.key(0)))
+        level = level if task is None else level.replace(task=task)
+        state = env.reset_state(jax.random.key(0), level, env.default_params)
+        agent = packed(state.row, state.column, state.direction, jnp.uint8(held))
+        (found,) = solve(env, state.replace(agent=agent))
+        assert (found.steps, found.proven) == (1, True)
+
+
+def test_a_carried_key_may_serve_the_mission_and_the_locked_door():
+    env = mission_world()
+    task = jnp.stack([m.pick_up(m.description(Kind.KEY)), m.go_to(m.description(Kind.BALL))])
+    task = jnp.append(task, jnp.zeros(2, jnp.uint32))
+    level = level_of("##.#### .kLo### #######", 2, 1, task=task)
+    level = env.marked(level.replace(accepted=jnp.bool_(True)))
+    state = env.reset_state(jax.random.key(0), level, env.default_params)
+    held = state.marks[2, 2].astype(jnp.int32)
+    state = state.replace(
+        grid=state.grid.at[2, 2].set(tiles.EMPTY),
+        marks=state.marks.at[2, 2].set(0),
+        progress=held << 8 | 3 << 4,
+        agent=packed(2, 1, 0, jnp.uint8(Kind.KEY)),
+    )
+    # The actions are: drop the key, pick it up, forward, toggle, forward.
+    for batch_size in (1, 256):
+        (found,) = solve(env, state, batch_size=batch_size)
+        assert (found.steps, found.proven) == (5, True)
+
+
+def test_a_level_without_doors_may_have_many_rooms():
+    """Another level of the batch has a locked door and fewer rooms."""
+    env = mission_world()
+    ball, box, key = (m.description(kind) for kind in (Kind.BALL, Kind.BOX, Kind.KEY))
+    none = jnp.zeros(2, jnp.uint32)
+    first = level_of("k..L.o# ####### #######", 1, 2, task=jnp.append(
+        jnp.stack([m.pick_up(key), m.go_to(ball)]), none))  # fmt: skip
+    second = level_of(".#.#.#. ####### X..o..#", 3, 3, task=jnp.append(
+        jnp.stack([m.pick_up(ball), m.go_to(box)]), none))  # fmt: skip
+    both = [env.marked(each.replace(accepted=jnp.bool_(True))) for each in (first, second)]
+    assert compare(env, both)[1] == 4
+    many = jax.tree.map(lambda *leaves: jnp.stack(leaves), *both)
+    states = jax.vmap(lambda level: env.reset_state(jax.random.key(0), level, env.default_params))
+    starts = states(many)
+    sizes = bounds.sizes_of(starts)
+    start = jax.tree.map(lambda leaf: leaf[1], starts)
+    assert bounds.lower_bound(env, bounds.level_of(env, start, sizes), start) <= 4
+
+
+def mission_world():
+    return jaxenvs.make(
+        "BabyAI-MiniBossLevel-v0", num_rows=1, num_cols=2, room_size=5, locked_prob=0.0
+    )

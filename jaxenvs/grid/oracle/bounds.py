@@ -64,7 +64,9 @@ def sizes_of(first: Any, shared: bool = False) -> Sizes:
 
 @jax.jit
 def _most_nodes(first: Any) -> Int32[Array, ""]:
-    return jax.vmap(doors.nodes_of)(first).max()
+    """Return the largest number of rooms and doors of a level; 0 if no level has a door."""
+    count, has_door = jax.vmap(doors.nodes_of)(first)
+    return jnp.where(has_door.any(), count.max(), 0)
 
 
 def level_of(env: Any, first: Any, sizes: Sizes) -> Level:
@@ -178,10 +180,13 @@ def _doors_of_tour(
     if tours.lock is not None:
         locked = doors.apart(rooms, jnp.where(is_locked, doors.NEVER, costs.astype(jnp.uint8)))
         is_behind = to_cells(rooms, locked[here], cells) >= doors.NEVER
-        needs_key = (goes & is_behind).any() & ~keys.held[0] & ~keys.held_in_box[0]
+        needs_key = is_locked.any() & (goes & is_behind).any()
+        needs_key &= ~keys.held[0] & ~keys.held_in_box[0]
         to_key = doors.to_cells(rooms, apart, keys.cells[0])
         ends = jnp.concatenate([ends, jnp.where(needs_key, to_key, 0)[None]])
-        needs_key &= tours.lock.pick_up != 0
+        # A pick-up of a key that also serves an aim is counted with the aims.
+        can_serve = (active & (cells & keys.cells[0]).any(axis=1)).any()
+        needs_key &= (tours.lock.pick_up != 0) & ~can_serve
     return doors.to_any_two(apart[here], ends), needs_key
 
 

@@ -17,6 +17,7 @@ from .. import tiles
 from ..tiles import Kind
 
 MOST = 32  # largest number of nodes of a graph, because `Rooms.faced` has one bit per node
+ALL = np.uint32(0xFFFFFFFF)  # bit mask of all nodes
 NEVER = np.uint8(100)  # number of doors that stands for a node that cannot be reached
 
 
@@ -37,21 +38,22 @@ def free_cells(first: Any) -> Bool[Array, "height width"]:
     return (first.grid != tiles.WALL).at[first.row, first.column].set(True)
 
 
-def nodes_of(first: Any) -> Int32[Array, ""]:
-    """Return the number of rooms and doors of a level; 0 if it has no doors.
+def nodes_of(first: Any) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
+    """Return the number of rooms and doors of a level, and whether it has a door.
 
     first: the first state of the level.
     """
     label = _labels(first)
     count = (label == np.arange(label.size)).sum(dtype=jnp.int32)
-    return jnp.where(_doors(first).any(), count, 0)
+    return count, _doors(first).any()
 
 
 def rooms_of(first: Any, count: int) -> Rooms:
     """Return the graph of a level.
 
     first: the first state of the level.
-    count: number of nodes of the arrays, at least `nodes_of(first)` and at most `MOST`.
+    count: number of nodes of the arrays, at most `MOST`. If the level has more nodes, the graph
+        has no doors, and the agent can face every cell from every node.
     """
     label, shape = _labels(first), first.grid.shape
     cells = np.arange(label.size, dtype=np.int32)
@@ -71,7 +73,13 @@ def rooms_of(first: Any, count: int) -> Rooms:
     inner[1:-1, 1:-1] = True
     own = jnp.where(inner.reshape(-1), -1, node)
     faced = functools.reduce(jnp.bitwise_or, map(_bit, (*beside, own)))
-    return Rooms(node, faced, near, door.astype(jnp.int32))
+    fits = names_node.sum() <= count
+    return Rooms(
+        jnp.where(fits, node, 0),
+        jnp.where(fits, faced, ALL),
+        near | ~fits,
+        jnp.where(fits, door, -1).astype(jnp.int32),
+    )
 
 
 def _bit(node: Int32[Array, " cells"]) -> UInt32[Array, " cells"]:
