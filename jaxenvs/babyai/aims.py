@@ -52,7 +52,7 @@ def mission_aims(state: Any, puts: bool) -> tuple[Aim, ...]:
             active, after = pending & (verb == m.PUT_NEXT) & ~moved, earlier | 1 << 2 * i
             drop = 1 << Action.DROP
             fixed = m.is_door(word, m.SECOND)
-            found.append(Aim(there, 1, active, acts=drop, after=after, twice=~fixed, fixed=fixed))
+            found.append(Aim(there, 1, active, acts=drop, after=after, twice=True, fixed=fixed))
     return tuple(found)
 
 

@@ -5,11 +5,13 @@ turns and moves until the agent faces a cell are a lower bound on the steps to s
 solver `jaxenvs.grid.oracle` uses the bounds as the heuristic of its A* search.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, UInt8
+from jaxtyping import Array, Bool, Int32, UInt8
 
 from . import tiles
 from .tiles import Kind
@@ -37,8 +39,37 @@ class Aim(NamedTuple):
     # object of this aim, it needs two more actions: another pick-up and another drop.
     twice: ArrayLike = False
     # Whether the agent can move no object of this aim, because its objects are doors. Every plan
-    # then keeps the order `after`.
+    # then keeps the order `after`, and `twice` has no effect.
     fixed: ArrayLike = False
+
+
+class Aims(NamedTuple):
+    """The aims of a state as arrays, one entry per aim; for the meaning of the fields see `Aim`."""
+
+    cells: Bool[Array, "aims cells"]
+    active: Bool[Array, " aims"]
+    no_slack: Bool[np.ndarray, " aims"]  # whether `Aim.slack` is 0
+    acts: Int32[Array, " aims"]
+    after: Int32[Array, " aims"]
+    twice: Bool[Array, " aims"]
+    fixed: Bool[Array, " aims"]
+
+    @classmethod
+    def of(cls, aims: Sequence[Aim]) -> "Aims":
+        """Stack at least one aim."""
+        return cls(
+            cells=jnp.stack([aim.cells.reshape(-1) for aim in aims]),
+            active=jnp.stack([jnp.asarray(aim.active, jnp.bool_) for aim in aims]),
+            no_slack=np.array([aim.slack == 0 for aim in aims]),
+            acts=jnp.stack([jnp.asarray(aim.acts, jnp.int32) for aim in aims]),
+            after=jnp.stack([jnp.asarray(aim.after, jnp.int32) for aim in aims]),
+            twice=jnp.stack([jnp.asarray(aim.twice, jnp.bool_) for aim in aims]),
+            fixed=jnp.stack([jnp.asarray(aim.fixed, jnp.bool_) for aim in aims]),
+        )
+
+    def needs(self, action: int) -> Bool[Array, " aims"]:
+        """Return a mask of the aims that need an action, such as a pick-up, see `Aim.acts`."""
+        return (self.acts >> action) & 1 != 0
 
 
 def cell(

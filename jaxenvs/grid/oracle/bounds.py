@@ -3,7 +3,6 @@
 An aim is a necessary condition of success: the agent faces one of several cells, see `grid.aims`.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -13,10 +12,12 @@ from jaxtyping import Array, Bool, Float32, Int32
 
 from ...core.gridworld import direction_vector
 from .. import tiles
-from ..aims import Aim
+from ..aims import Aim, Aims
+from ..floodfill import NO_WAY
+from ..state import Action
 from ..tiles import Kind
 from . import doors, locks, tour
-from .distances import NO_WAY, Distances, distances, nearest
+from .distances import Distances, distances, nearest
 
 # The size `Sizes.rooms` is a multiple of `STEP`, or of `SHARED_STEP` if levels share a program.
 STEP, SHARED_STEP = 4, 16
@@ -56,10 +57,10 @@ def sizes_of(first: Any, shared: bool = False) -> Sizes:
     doors than `doors.MOST`.
     """
     locked = int((tiles.kind(first.grid) == Kind.LOCKED_DOOR).sum((1, 2)).max())
-    rooms, step = int(_most_nodes(first)), SHARED_STEP if shared else STEP
-    if rooms > doors.MOST:
-        return Sizes(max(locked, int(shared)), 0)
-    return Sizes(max(locked, int(shared)), -(-max(rooms, int(shared)) // step) * step)
+    rooms, step = int(_most_nodes(first)), STEP
+    if shared:
+        locked, rooms, step = max(locked, 1), max(rooms, 1), SHARED_STEP
+    return Sizes(locked, -(-rooms // step) * step if rooms <= doors.MOST else 0)
 
 
 @jax.jit
@@ -72,7 +73,7 @@ def _most_nodes(first: Any) -> Int32[Array, ""]:
 def level_of(env: Any, first: Any, sizes: Sizes) -> Level:
     """Compute the `Level` that begins in the state `first`.
 
-    sizes: at least the result of `sizes_of`, or 0.
+    sizes: for each of the two sizes, at least the one of `sizes_of`, or 0.
     """
     is_free = doors.free_cells(first)
     is_locked = tiles.kind(first.grid) == Kind.LOCKED_DOOR
@@ -86,19 +87,22 @@ def level_of(env: Any, first: Any, sizes: Sizes) -> Level:
     aims, tours = env.aims(first), None
     if len(aims) > 1:
         keys = locks.keys_of(env, first, found, first)
-        tours = tour.tours(aims, is_free, locks.lock_of(keys, found, aims))
+        stacked = Aims.of(aims)
+        tours = tour.tours(stacked, is_free, locks.lock_of(keys, found, stacked))
     return Level(first, distances(is_free), locked, found, rooms, tours)
 
 
 def lower_bound(env: Any, level: Level, state: Any) -> Float32[Array, ""]:
     """Return a lower bound, at least 1, on the number of steps from a state to success."""
     bound, pose, aims = jnp.float32(1), _pose(state), env.aims(state)
+    if not aims:
+        return bound
     keys = locks.keys_of(env, level.first, level.locked_doors, state)
     unlocked = None
     if level.locked is not None:
         unlocked = locks.to_unlock(keys, level.locked, level.locked_doors, state, pose)
-    to_open = _doors_to_open(level, state, aims)
-    for aim, opened in zip(aims, to_open, strict=True):
+    stacked = Aims.of(aims)
+    for aim, opened in zip(aims, _doors_to_open(level, state, stacked), strict=True):
         turns = _steps(level, state, aim, unlocked, opened)
         found = jnp.where(turns >= NO_WAY, NEVER, (turns + aim.actions).astype(jnp.float32))
         bound = jnp.maximum(bound, jnp.where(aim.active, found, jnp.float32(0)))
@@ -106,11 +110,10 @@ def lower_bound(env: Any, level: Level, state: Any) -> Float32[Array, ""]:
         return bound
     lock, stage = level.tours.lock, jnp.int32(tour.UNLOCKED)
     if lock is not None:
-        kind = tiles.kind(state.grid.reshape(-1)[level.locked_doors[0]])
-        stage = locks.stage(lock, keys, lock.is_there & (kind == Kind.LOCKED_DOOR))
-    opened, needs_key = _doors_of_tour(level, state, aims, keys)
+        stage = locks.stage(lock, keys, state.grid)
+    opened, needs_key = _doors_of_tour(level, state, stacked, keys)
     hands = tour.Hands(state.carried != 0, needs_key)
-    whole = tour.bound(aims, level.tours, pose, stage, hands) + opened
+    whole = tour.bound(stacked, level.tours, pose, stage, hands) + opened
     return jnp.maximum(bound, jnp.where(whole >= NO_WAY, NEVER, whole.astype(jnp.float32)))
 
 
@@ -141,53 +144,52 @@ def _steps(
     return jnp.where(is_behind, jnp.maximum(direct, (unlocked + rest).min()), direct)
 
 
-def _doors_to_open(level: Level, state: Any, aims: Sequence[Aim]) -> Int32[Array, " aims"]:
+def _doors_to_open(level: Level, state: Any, aims: Aims) -> Int32[Array, " aims"]:
     """Return for each aim the fewest doors that the agent must open before it faces a cell of it.
 
     The result is 0 if the agent may face any direction near the cells (`Aim.slack`).
     """
     rooms = level.rooms
-    if rooms is None or not aims:
-        return jnp.zeros(len(aims), jnp.int32)
+    if rooms is None:
+        return jnp.zeros(len(aims.active), jnp.int32)
     is_closed, _ = doors.closed(rooms, state.grid)
-    apart = doors.apart(rooms, is_closed)[rooms.node[_pose(state) // 4]]
-    fewest = jnp.stack([doors.to_cells(rooms, apart, aim.cells.reshape(-1)) for aim in aims])
-    counts = (fewest < doors.NEVER) & tour.has_no_slack(aims)
+    start = doors.apart(rooms, is_closed)[rooms.node[_pose(state) // 4]]
+    fewest = _to_aims(rooms, start, aims.cells)
+    counts = (fewest < doors.NEVER) & aims.no_slack
     return jnp.where(counts, fewest.astype(jnp.int32), 0)
 
 
 def _doors_of_tour(
-    level: Level, state: Any, aims: Sequence[Aim], keys: locks.Keys
+    level: Level, state: Any, aims: Aims, keys: locks.Keys
 ) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
     """Return the fewest doors to open that `tour.bound` does not count, and `Hands.needs_key`."""
     rooms, tours = level.rooms, level.tours
-    no = jnp.bool_(False)
+    needs_key = jnp.bool_(False)
     if rooms is None or tours is None:
-        return jnp.int32(0), no
+        return jnp.int32(0), needs_key
     is_closed, is_locked = doors.closed(rooms, state.grid)
-    cells = tour.cells_of(aims)
-    toggles = jnp.stack([locks.has_toggle(aim) for aim in aims])
-    active = jnp.stack([jnp.asarray(aim.active) for aim in aims])
-    goes = active & tour.has_no_slack(aims)
+    goes = aims.active & aims.no_slack
     # A toggle of a door can serve an aim, such as "open the red door", whose own actions count it.
-    costs = is_closed & ~(cells[:, rooms.door] & toggles[:, None]).any(axis=0)
+    serves = (aims.cells[:, rooms.door] & aims.needs(Action.TOGGLE)[:, None]).any(axis=0)
+    costs = is_closed & ~serves
     if tours.lock is not None:  # the tours count the toggle of the locked door
         costs &= ~is_locked
-    here, to_cells = rooms.node[_pose(state) // 4], jax.vmap(doors.to_cells, (None, None, 0))
-    apart = doors.apart(rooms, costs)
-    ends = jnp.where(goes[:, None], to_cells(rooms, apart, cells), 0)
-    needs_key = no
+    here, apart = rooms.node[_pose(state) // 4], doors.apart(rooms, costs)
+    ends = jnp.where(goes[:, None], _to_aims(rooms, apart, aims.cells), 0)
     if tours.lock is not None:
         locked = doors.apart(rooms, jnp.where(is_locked, doors.NEVER, costs.astype(jnp.uint8)))
-        is_behind = to_cells(rooms, locked[here], cells) >= doors.NEVER
+        is_behind = _to_aims(rooms, locked[here], aims.cells) >= doors.NEVER
         needs_key = is_locked.any() & (goes & is_behind).any()
         needs_key &= ~keys.held[0] & ~keys.held_in_box[0]
         to_key = doors.to_cells(rooms, apart, keys.cells[0])
         ends = jnp.concatenate([ends, jnp.where(needs_key, to_key, 0)[None]])
         # A pick-up of a key that also serves an aim is counted with the aims.
-        can_serve = (active & (cells & keys.cells[0]).any(axis=1)).any()
+        can_serve = (aims.active & (aims.cells & keys.cells[0]).any(axis=1)).any()
         needs_key &= (tours.lock.pick_up != 0) & ~can_serve
     return doors.to_any_two(apart[here], ends), needs_key
+
+
+_to_aims = jax.vmap(doors.to_cells, (None, None, 0))
 
 
 def _pose(state: Any) -> Int32[Array, ""]:

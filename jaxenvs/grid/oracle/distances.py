@@ -5,13 +5,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32, UInt8
+from jaxtyping import Array, Bool, Int32, Integer, UInt8
+
+from ..floodfill import AHEAD, NO_WAY
 
 FAR = 255  # distance of a cell that cannot be faced
 MOST = 254  # largest stored distance; larger ones are stored as 254, a valid lower bound
-# int32 that stands for an infinite number of steps, as does every larger number.
-NO_WAY = np.int32(1 << 20)
-AHEAD = ((0, 1), (1, 0), (0, -1), (-1, 0))  # change of (row, column), by direction
 
 
 class Distances(NamedTuple):
@@ -44,42 +43,75 @@ def distances(is_free: Bool[Array, "height width"]) -> Distances:
     # Mask (height, width, 4, cells): whether an agent with this row, column and direction faces
     # the cell in the last axis.
     facing = jnp.asarray(np.stack(start, 2))
-    entered = is_free[:, :, None, None]
-    first = jnp.where(facing & entered, jnp.uint8(0), jnp.uint8(FAR))
+    first = jnp.where(facing & is_free[:, :, None, None], jnp.uint8(0), jnp.uint8(FAR))
 
-    def shorter(best: Array) -> Array:
-        moved = jnp.stack([_ahead(best[:, :, d], *AHEAD[d]) for d in range(4)], 2)
-        near = jnp.minimum(jnp.roll(best, 1, 2), jnp.roll(best, -1, 2))
-        near = jnp.minimum(near, moved)
-        more = jnp.where(near >= MOST, near, near + jnp.uint8(1))
-        return jnp.where(entered, jnp.minimum(best, more), jnp.uint8(FAR))
-
-    def goes_on(carry: tuple[Array, Array]) -> Array:
-        return carry[1]
-
-    def body(carry: tuple[Array, Array]) -> tuple[Array, Array]:
-        after = shorter(carry[0])
-        return after, (after != carry[0]).any()
-
-    best, _ = jax.lax.while_loop(goes_on, body, (first, jnp.bool_(True)))
+    best = approached(first, is_free, is_free, FAR)
     # Values of `best` for each pose that faces a cell; `between` is their minimum. A cell is faced
     # from each of its neighbours. An agent on an edge cell that looks outwards faces its own cell,
     # because `start` clips the faced cell to the grid.
-    backward = [_ahead(best[:, :, d], -AHEAD[d][0], -AHEAD[d][1]) for d in range(4)]
+    backward = [_ahead(best[:, :, d], -AHEAD[d][0], -AHEAD[d][1], FAR) for d in range(4)]
     outwards = jnp.asarray(np.stack(start, 2)[rows, columns, :, here])
     backward += [jnp.where(outwards[:, :, d, None], best[:, :, d], FAR) for d in range(4)]
     between = jnp.stack(backward).min(axis=0).reshape(height * width, height * width)
     return Distances(best.reshape(height * width * 4, height * width), between)
 
 
-def _ahead(values: UInt8[Array, "height width cells"], down: int, right: int) -> Array:
+def approached(
+    steps: Integer[Array, "height width 4 *n"],
+    is_free: Bool[Array, "height width"],
+    entered: Bool[Array, "height width"],
+    far: int,
+) -> Integer[Array, "height width 4 *n"]:
+    """Extend plans that start in some poses by turns and moves to these poses.
+
+    steps: length of the shortest plan from each pose.
+    is_free: mask of the cells in which the agent can be.
+    entered: mask of the cells that the agent can enter.
+    far: length that stands for no plan. Longer plans than `far - 1` get the length `far - 1`, a
+        valid lower bound.
+
+    Returns the length of the shortest extended plan from each pose.
+    """
+    inside, can_enter = (
+        jnp.expand_dims(mask, tuple(range(2, steps.ndim))) for mask in (is_free, entered)
+    )
+
+    def goes_on(carry: tuple[Array, Array]) -> Array:
+        return carry[1]
+
+    def body(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        best, _ = carry
+        following = jnp.where(can_enter, best, far)
+        moved = jnp.stack([_ahead(following[:, :, d], *AHEAD[d], far) for d in range(4)], 2)
+        near = jnp.minimum(jnp.roll(best, 1, 2), jnp.roll(best, -1, 2))
+        near = jnp.minimum(near, moved)
+        more = jnp.where(near >= far - 1, near, near + 1)
+        after = jnp.where(inside, jnp.minimum(best, more), far)
+        return after, (after != best).any()
+
+    return jax.lax.while_loop(goes_on, body, (steps, jnp.bool_(True)))[0]
+
+
+def _ahead(
+    values: Integer[Array, "height width *n"], down: int, right: int, outside: int
+) -> Integer[Array, "height width *n"]:
     """Return for each cell the values of the cell that is `down` rows and `right` columns away.
 
-    Values outside the map are `FAR`.
+    down, right: -1, 0 or 1.
+    outside: value of the cells outside the map.
     """
-    padded = jnp.pad(values, [(1, 1), (1, 1), (0, 0)], constant_values=FAR)
-    height, width, _ = values.shape
+    pad = [(1, 1), (1, 1), *[(0, 0)] * (values.ndim - 2)]
+    padded = jnp.pad(values, pad, constant_values=outside)
+    height, width = values.shape[:2]
     return padded[1 + down : 1 + down + height, 1 + right : 1 + right + width]
+
+
+def beside(values: Integer[Array, "height width"], outside: int) -> list[Array]:
+    """Return four arrays: the values of the neighbours of each cell, by direction.
+
+    outside: value of the cells outside the map.
+    """
+    return [_ahead(values, down, right, outside) for down, right in AHEAD]
 
 
 def nearest(

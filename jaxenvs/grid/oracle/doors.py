@@ -15,6 +15,7 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
 from .. import tiles
 from ..tiles import Kind
+from .distances import beside
 
 MOST = 32  # largest number of nodes of a graph, because `Rooms.faced` has one bit per node
 ALL = np.uint32(0xFFFFFFFF)  # bit mask of all nodes
@@ -62,17 +63,17 @@ def rooms_of(first: Any, count: int) -> Rooms:
     node = jnp.where(label >= 0, rank[label], -1)
     (door,) = jnp.nonzero(names_node, size=count, fill_value=-1)
     door = jnp.where((door >= 0) & _doors(first).reshape(-1)[door], door, -1)
-    beside = jnp.stack([x.reshape(-1) for x in _beside(node.reshape(shape), -1)])
+    others = jnp.stack(beside(node.reshape(shape), -1)).reshape(4, -1)
     # The node `count` of walls is outside the array, so nothing is written for it.
     one = jnp.where(node >= 0, node, count)
-    other = jnp.where(beside >= 0, beside, count)
+    other = jnp.where(others >= 0, others, count)
     near = jnp.zeros((count, count), jnp.bool_)
     near = near.at[jnp.broadcast_to(one, other.shape), other].set(True, mode="drop")
     # An agent on an edge cell that looks outwards faces its own cell.
     inner = np.zeros(shape, bool)
     inner[1:-1, 1:-1] = True
     own = jnp.where(inner.reshape(-1), -1, node)
-    faced = functools.reduce(jnp.bitwise_or, map(_bit, (*beside, own)))
+    faced = functools.reduce(jnp.bitwise_or, map(_bit, (*others, own)))
     fits = names_node.sum() <= count
     return Rooms(
         jnp.where(fits, node, 0),
@@ -94,7 +95,7 @@ def _labels(first: Any) -> Int32[Array, " cells"]:
     """Return for each cell the smallest index of a cell of its node; -1 for walls."""
     is_free = free_cells(first)
     in_room = is_free & ~_doors(first)
-    outside = np.int32(is_free.size)
+    outside = is_free.size
     begin = jnp.where(is_free, np.arange(is_free.size, dtype=np.int32).reshape(is_free.shape), -1)
 
     def goes_on(carry: tuple[Array, Array]) -> Array:
@@ -102,18 +103,12 @@ def _labels(first: Any) -> Int32[Array, " cells"]:
 
     def body(carry: tuple[Array, Array]) -> tuple[Array, Array]:
         label, _ = carry
-        around = _beside(jnp.where(in_room, label, outside), outside)
+        around = beside(jnp.where(in_room, label, outside), outside)
         least = functools.reduce(jnp.minimum, around)
         after = jnp.where(in_room, jnp.minimum(label, least), label)
         return after, (after != label).any()
 
     return jax.lax.while_loop(goes_on, body, (begin, jnp.bool_(True)))[0].reshape(-1)
-
-
-def _beside(values: Int32[Array, "height width"], outside: Any) -> list[Array]:
-    """Return four arrays: the values of the cells above, below, left and right of each cell."""
-    padded = jnp.pad(values, 1, constant_values=outside)
-    return [padded[:-2, 1:-1], padded[2:, 1:-1], padded[1:-1, :-2], padded[1:-1, 2:]]
 
 
 def closed(

@@ -1,18 +1,18 @@
 """Keys of locked doors, and the steps to unlock a door."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int32
+from jaxtyping import Array, Bool, Int32, UInt8
 
 from .. import tiles
-from ..aims import Aim
+from ..aims import Aims
+from ..floodfill import NO_WAY
 from ..state import Action
 from ..tiles import Kind
-from .distances import NO_WAY, Distances, steps
-from .tour import HAS_KEY, NEEDS_KEY, UNLOCKED, Lock, cells_of
+from .distances import Distances, steps
+from .tour import HAS_KEY, NEEDS_KEY, UNLOCKED, Lock
 
 
 class Keys(NamedTuple):
@@ -66,7 +66,7 @@ def to_unlock(
     return jnp.where(doors >= 0, get + 1, NO_WAY)
 
 
-def lock_of(keys: Keys, doors: Int32[Array, " doors"], aims: Sequence[Aim]) -> Lock | None:
+def lock_of(keys: Keys, doors: Int32[Array, " doors"], aims: Aims) -> Lock | None:
     """Return the locked door of a level for its tours; None unless `doors` has one entry.
 
     keys, aims: the keys and the aims of the first state.
@@ -74,30 +74,25 @@ def lock_of(keys: Keys, doors: Int32[Array, " doors"], aims: Sequence[Aim]) -> L
     """
     if len(doors) != 1:
         return None
-    cells = cells_of(aims)
-    toggles = jnp.stack([has_toggle(aim) for aim in aims])
+    serves_key = (aims.cells & keys.cells[0]).any()
+    serves_door = (aims.cells[:, doors[0]] & aims.needs(Action.TOGGLE)).any()
     return Lock(
         is_there=doors[0] >= 0,
-        door=np.arange(cells.shape[1]) == doors[0],
+        door=np.arange(aims.cells.shape[1]) == doors[0],
         keys=keys.cells[0],
-        pick_up=(~(cells & keys.cells[0]).any()).astype(jnp.int16),
-        toggle=(~(cells[:, doors[0]] & toggles).any()).astype(jnp.int16),
+        pick_up=(~serves_key).astype(jnp.int16),
+        toggle=(~serves_door).astype(jnp.int16),
     )
 
 
-def has_toggle(aim: Aim) -> Bool[Array, ""]:
-    """Return whether an aim needs a toggle of one of its cells."""
-    return ((jnp.asarray(aim.acts) >> Action.TOGGLE) & 1) != 0
-
-
-def stage(lock: Lock, keys: Keys, is_locked: Bool[Array, ""]) -> Int32[Array, ""]:
+def stage(lock: Lock, keys: Keys, grid: UInt8[Array, "height width"]) -> Int32[Array, ""]:
     """Return the stage of the locked door in a state, such as `NEEDS_KEY`.
 
-    keys: the keys in this state.
-    is_locked: whether the door is still locked.
+    keys, grid: the keys and the map of this state.
 
     If a key has moved to another cell, its distances are unknown. The agent then counts as having
     the key, so that the lower bound is valid.
     """
+    is_locked = lock.door & (tiles.kind(grid.reshape(-1)) == Kind.LOCKED_DOOR)
     has_key = keys.held[0] | keys.held_in_box[0] | (keys.cells[0] & ~lock.keys).any()
-    return jnp.where(is_locked, jnp.where(has_key, HAS_KEY, NEEDS_KEY), UNLOCKED)
+    return jnp.where(is_locked.any(), jnp.where(has_key, HAS_KEY, NEEDS_KEY), UNLOCKED)
