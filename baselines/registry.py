@@ -216,6 +216,7 @@ ALGORITHMS = {
             fits=levels.has_first_actions,
         ),
         Algorithm("davi", "DAVI", ".puzzles.davi", shape=(), fits=has_goal),
+        Algorithm("last-move", "last move", ".puzzles.last_move", shape=(), fits=has_goal),
         Algorithm("world", "a learned world", ".puzzles.world", shape=(), fits=has_unit_cost),
         Algorithm(
             WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True, actions=ANY

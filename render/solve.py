@@ -33,9 +33,9 @@ SUMMARY = """Search for a solution of a puzzle and print it.
 The level is generated from --seed or read from --instance, a text file in the printed format. A*
 with weight 1 (the default) or with --terminate optimal returns a provably optimal solution. With
 --levels FILE, the fewest steps in each level of a file are found, also in grid worlds. With
---model, a run of davi provides the heuristic; a run of world provides a learned world model, in
-which the search makes a plan that is then played in the puzzle, without any proof. Exit code 1: no
-solution was found."""
+--model, a run of davi provides the heuristic, and a run of last-move the policy of a beam search. A
+run of world provides a learned world model, in which the search makes a plan that is then played in
+the puzzle, without any proof. Exit code 1: no solution was found."""
 EXAMPLES = (
     "solve Puzzle-SlidingTile-3x3-v0",
     "solve Puzzle-Sokoban-10x10-v0 --instance level.txt --watch",
@@ -88,7 +88,11 @@ def _parser() -> Parser:
     arguments.add_seed(made, None, "random seed of the level (default 0)")
     made.add_fields("scramble=20")
     add("--algorithm", choices=ALGORITHMS, default="astar", help="(default astar)")
-    add("--model", metavar="RUN", help="search with the network of a run of davi or world")
+    add(
+        "--model",
+        metavar="RUN",
+        help="search with the network of a run of davi, last-move or world",
+    )
     words = "with --model: search from N random levels of --seed, and compare with the optimum"
     words += "; a file or folder of levels: find the fewest steps in each, also for grid worlds"
     add("--levels", type=_count_or_file, metavar="N|FILE", help=words)

@@ -1,7 +1,7 @@
-"""Evaluate the heuristic that a run of the learner `davi` or `world` learned for a puzzle.
+"""Evaluate a puzzle run: the heuristic or policy of `davi`, `last-move` or `world`.
 
-The program searches from random boards (states of the puzzle) with the learned heuristic, and
-compares the costs of the plans with the optimal costs. Run it with
+The program searches from random boards (states of the puzzle) with the learned heuristic or policy,
+and compares the costs of the plans with the optimal costs. Run it with
 
 python -m jaxenvs.baselines.evaluation.heuristic RUN --boards 1000
 
@@ -10,9 +10,9 @@ puzzles, such as the 2x2x2 cube, 8-puzzle, Pyraminx and Skewb, A* with the puzzl
 heuristic computes them. If A* does not finish within the node budget, a board's optimal cost is
 unknown.
 
-If the run's network has an output per action, the search with the learned heuristic is Q* by
-default, otherwise A*. With a run of `world`, this search simulates moves in the model of the puzzle
-that the run learned. A board then counts as solved if the plan solves it in the puzzle itself. The
+A run of `last-move` has a policy for beam search, whose width is --batch-size. With a heuristic,
+the search is Q* by default if the run's network has an output per action, otherwise A*. With a run
+of `world`, this search simulates moves in the model of the puzzle that the run learned. A board then counts as solved if the plan solves it in the puzzle itself. The
 program writes heuristic.json into the run's directory.
 """
 
@@ -37,6 +37,7 @@ from .planner import Planner
 BOARDS_KEY = 0xB0A2D5  # seed of the test boards, which are the same for every run
 AT_ONCE = 100  # number of boards that one call of a search solves together
 LONGEST = 512  # largest number of actions in a plan
+LONGEST_BEAM = 200  # largest number of actions in a plan of a beam search
 
 
 def compare(
@@ -47,24 +48,21 @@ def compare(
     algorithm: str = "astar",
     batch_size: int = 1024,
 ) -> dict[str, Any]:
-    """Search from `levels` with the learned heuristic, and compare the plans with the optimum.
+    """Search from `levels` with a learned heuristic or policy; compare with the optimum.
 
     The arrays of `levels` are (boards, ...). A search may store `budget` nodes per board. Returns
     the content of heuristic.json: settings, fractions of boards, mean costs, node counts and times.
     Mean costs are over the boards that the search solved and whose optimal cost is known.
     """
     boards = len(jax.tree.leaves(levels.board)[0])
-    settings = {"weight": weight, "batch_size": batch_size, "max_length": LONGEST}
-    method = functools.partial(
-        getattr(search, algorithm), plan.domain, **plan.guide(algorithm), **settings
-    )
-    seen = plan.levels(levels, jax.random.key(BOARDS_KEY))
-    learned = _all(method, seen, boards, budget)
-    found = learned["solved"]
-    _, right = planner.played(plan.puzzle, levels, learned["actions"])
-    solved = found & np.asarray(right)
+    learned = solve(plan, levels, algorithm, weight, budget, batch_size)
+    found, solved = learned["found"], learned["solved"]
     least, proven, own = _optimum(plan.puzzle, levels, boards, budget)
-    result = {"boards": boards, "algorithm": algorithm, "weight": weight, "budget": budget}
+    result = {"boards": boards, "algorithm": algorithm}
+    if algorithm == "beam":
+        result |= {"width": batch_size}
+    else:
+        result |= {"weight": weight, "budget": budget}
     if plan.in_model:
         result["plans"] = float(found.mean())  # fraction of boards for which a plan was found
     result |= {
@@ -80,6 +78,36 @@ def compare(
             "optimal": round(float((cost <= least + 1e-3).mean()), 4),
         }
     return {**result, **_effort("", learned, boards), **_effort("_with_own_bound", own, boards)}
+
+
+def solve(
+    plan: Planner,
+    levels: PuzzleLevel,
+    algorithm: str,
+    weight: float = 1.0,
+    budget: int = 50_000,
+    batch_size: int = 1024,
+) -> dict[str, Any]:
+    """Search from `levels` with a learned heuristic or policy; play the plans in the puzzle.
+
+    Returns a dict of arrays with an entry for each board: `found` (whether the search found a
+    plan), `solved` (whether this plan solves the puzzle), `cost` and `actions`; and of the total
+    node counts and seconds. A beam search has width `batch_size`, and neither a weight nor a budget.
+    """
+    boards, settings, limit = len(jax.tree.leaves(levels.board)[0]), dict[str, Any](), None
+    if algorithm == "beam":
+        settings = {"width": batch_size, "max_length": LONGEST_BEAM}
+    else:
+        settings = {"weight": weight, "batch_size": batch_size, "max_length": LONGEST}
+        limit = budget
+    method = functools.partial(
+        getattr(search, algorithm), plan.domain, **plan.guide(algorithm), **settings
+    )
+    seen = plan.levels(levels, jax.random.key(BOARDS_KEY))
+    learned = _all(method, seen, boards, limit)
+    _, right = planner.played(plan.puzzle, levels, learned["actions"])
+    found = learned.pop("solved")
+    return {**learned, "found": found, "solved": found & np.asarray(right)}
 
 
 def _effort(suffix: str, found: dict[str, Any], boards: int) -> dict[str, float]:
@@ -122,12 +150,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--boards", type=int, default=1000)
     parser.add_argument("--weight", type=float, default=1.0, help="of the learned cost-to-go")
     parser.add_argument("--budget", type=int, default=50_000, help="nodes for each board")
-    parser.add_argument("--algorithm", choices=("astar", "qstar"), help="(default: see above)")
+    choices = ("astar", "qstar", "beam")
+    parser.add_argument("--algorithm", choices=choices, help="(default: see above)")
     parser.add_argument("--batch-size", type=int, default=1024, help="nodes expanded together")
     args = parser.parse_args(argv)
     try:
         run, plan = Run.open(args.run), planner.load(args.run)
-        algorithm = args.algorithm or ("astar" if plan.q is None else "qstar")
+        algorithm = args.algorithm or plan.algorithm
         keys = jax.random.split(jax.random.key(BOARDS_KEY), args.boards)
         levels = jax.jit(jax.vmap(plan.puzzle.sample_level))(keys)
         found = compare(plan, levels, args.weight, args.budget, algorithm, args.batch_size)
@@ -146,9 +175,11 @@ def print_figures(found: dict[str, Any]) -> None:
 
 
 def _all(
-    method: Callable[..., search.Result], levels: PuzzleLevel, boards: int, budget: int
+    method: Callable[..., search.Result], levels: PuzzleLevel, boards: int, budget: int | None
 ) -> dict[str, Any]:
     """Search from all levels, `AT_ONCE` levels at a time.
+
+    `budget` is the number of nodes that a search may store per board, None for a beam search.
 
     Return a dict of arrays with an entry for each board (whether it is solved, whether its plan is
     proven to be optimal, and the plan's cost and actions) and of the total node counts and seconds.
@@ -160,7 +191,8 @@ def _all(
         some = jax.tree.map(lambda leaf, i=start: leaf[i : i + AT_ONCE], levels)
         count = min(AT_ONCE, boards - start)
         if count not in programs:
-            searched = functools.partial(method, node_budget=budget * count)
+            limits = {} if budget is None else {"node_budget": budget * count}
+            searched = functools.partial(method, **limits)
             programs[count] = jax.jit(searched).lower(some).compile()
         begun = time.perf_counter(), time.process_time()
         found = jax.block_until_ready(programs[count](some))

@@ -1,4 +1,6 @@
-"""Planners for puzzles: search with a learned heuristic (davi) or in a learned model (world).
+"""Planners for puzzles: search with a learned heuristic (davi) or policy (last-move).
+
+A run of world has a learned model, in which the search plans.
 
 A search in a learned model receives only the observations of a level and of the goal. Its plans are
 then executed in the true puzzle.
@@ -19,8 +21,8 @@ from jaxenvs.core.bits import pack, unpack, words_for
 from jaxenvs.puzzles.puzzle import Move, Puzzle, PuzzleLevel
 
 from ..core.learner import Learner
-from ..puzzles import davi, latent_states, world
-from ..puzzles.cost_to_go import CostToGo
+from ..puzzles import davi, last_move, latent_states, world
+from ..puzzles.cost_to_go import BoardNetwork
 from ..puzzles.latent_states import Code, Networks
 from ..storage.heuristics import trained
 
@@ -32,13 +34,24 @@ class Planner:
     puzzle: Puzzle
     # `search.Domain` with the states and moves to search: the puzzle, or its learned model
     domain: Any
-    heuristic: Callable[[Any, Any], Float32[Array, ""]]
+    # None if the run has learned a policy instead
+    heuristic: Callable[[Any, Any], Float32[Array, ""]] | None
     # For Q* search: function (constant part of the level, state) -> for each action, the predicted
     # sum of its cost and the cost-to-go after it. None if the network has no output per action.
     q: Callable[[Any, Any], Float32[Array, " actions"]] | None
     # function (levels of the puzzle, key) -> these levels, converted to states of the learned
     # model; None if the search is in the puzzle
     see: Callable[[PuzzleLevel, Array], PuzzleLevel] | None = None
+    # For beam search: function (instance, board) -> log-probability of each action. None if the run
+    # has learned no policy.
+    policy: Callable[[Any, Any], Float32[Array, " actions"]] | None = None
+
+    @property
+    def algorithm(self) -> str:
+        """Name of the default search algorithm for the learned heuristic or policy."""
+        if self.policy is not None:
+            return "beam"
+        return "astar" if self.q is None else "qstar"
 
     @property
     def in_model(self) -> bool:
@@ -46,10 +59,14 @@ class Planner:
         return self.see is not None
 
     def guide(self, algorithm: str) -> dict[str, Any]:
-        """Return the keyword argument that passes the learned heuristic to a search algorithm.
+        """Return the keyword argument that passes the learned heuristic or policy to a search.
 
-        Raises `ValueError` if the algorithm cannot use the heuristic.
+        Raises `ValueError` if the algorithm cannot use it.
         """
+        if self.policy is not None:
+            if algorithm == "beam":
+                return {"policy": self.policy}
+            raise ValueError(f"{algorithm} takes no policy; give beam")
         if algorithm in ("astar", "beam"):
             return {"heuristic": self.heuristic}
         if algorithm == "qstar" and self.q is not None:
@@ -68,7 +85,7 @@ class Planner:
 
 
 def load(run_dir: str | os.PathLike[str], seed: int = 0) -> Planner:
-    """Load the planner of a run of the learner `davi` or `world`.
+    """Load the planner of a run of the learner `davi`, `last-move` or `world`.
 
     `seed` is the index of one of the run's seeds, from 0.
 
@@ -78,7 +95,7 @@ def load(run_dir: str | os.PathLike[str], seed: int = 0) -> Planner:
     return PLANNERS[learner.algorithm.name](learner, weights)
 
 
-def of_davi(learner: Learner[davi.Settings, CostToGo], weights: PyTree[Array]) -> Planner:
+def of_davi(learner: Learner[davi.Settings, BoardNetwork], weights: PyTree[Array]) -> Planner:
     """Return a planner that searches the true puzzle with the learned heuristic."""
     by_action = functools.partial(davi.action_costs, learner, weights)
     return Planner(
@@ -87,6 +104,14 @@ def of_davi(learner: Learner[davi.Settings, CostToGo], weights: PyTree[Array]) -
         heuristic=functools.partial(davi.cost_to_go, learner, weights),
         q=by_action if learner.settings.q else None,
     )
+
+
+def of_last_move(
+    learner: Learner[last_move.Settings, BoardNetwork], weights: PyTree[Array]
+) -> Planner:
+    """Return a planner that searches the true puzzle with the learned policy."""
+    policy = functools.partial(last_move.log_probs, learner, weights)
+    return Planner(learner.env, learner.env, heuristic=None, q=None, policy=policy)
 
 
 def of_world(learner: Learner[world.Settings, Networks], weights: PyTree[Array]) -> Planner:
@@ -101,7 +126,11 @@ def of_world(learner: Learner[world.Settings, Networks], weights: PyTree[Array])
     )
 
 
-PLANNERS: dict[str, Callable[[Any, PyTree[Array]], Planner]] = {"davi": of_davi, "world": of_world}
+PLANNERS: dict[str, Callable[[Any, PyTree[Array]], Planner]] = {
+    "davi": of_davi,
+    "last-move": of_last_move,
+    "world": of_world,
+}
 
 
 def learned_domain(

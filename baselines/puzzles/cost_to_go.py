@@ -1,48 +1,48 @@
-"""Code shared by the learners of a cost-to-go heuristic: DAVI (davi.py) and world.py.
+"""Code shared by the learners that search puzzles: davi.py, last_move.py and world.py.
 
 DAVI learns the heuristic in the puzzle itself; world.py learns it in a learned model of the puzzle.
-This module has the network, the Q-learning targets, the schedule of the target network, and tests
-of greedy policies.
+last_move.py learns a policy. This module has the network, the random walks from the goal, the
+Q-learning targets, the schedule of the target network, and tests of greedy policies.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
-from jaxenvs import spaces
-from jaxenvs.puzzles.puzzle import PuzzleLevel
+from jaxenvs import Env, spaces
+from jaxenvs.core.random import words
+from jaxenvs.puzzles.puzzle import Puzzle, PuzzleLevel
 
 from ..core.bounds import Count, NonNegative, NonNegativeInt, Unlimited
 from ..core.devices import Devices
 from ..core.episodes import Agents
-from ..core.learner import Algorithm
+from ..core.learner import Algorithm, Learner
+from ..core.policy_statement import greedily
+from ..core.puzzles import has_goal
 from ..core.settings import Checked
 from ..networks.encoders import Encoder
 
 
 @dataclasses.dataclass(frozen=True)
-class Solving(Checked):
-    """Settings shared by the learners of a cost-to-go heuristic."""
+class Walking(Checked):
+    """Settings shared by the learners of puzzles, whose training states come from random walks."""
 
-    walks: Count = 64  # number of random walks per gradient step of the heuristic
+    walks: Count = 64  # number of random walks per gradient step of the network
     # Number of steps of a random walk that collects training states. Each of the `scramble` + 1
     # states of the walk is a training example.
     scramble: Count = 20
     gradient_steps: Count = 50  # gradient steps per update
     learning_rate: NonNegative = 1e-3  # initial learning rate
     max_grad_norm: Unlimited = 10.0  # gradients are clipped to this global norm
-    # mean loss below which the weights are copied to the target network
-    target_loss: NonNegative = 0.05
-    # Number of updates after which the weights are copied to the target network even if the loss is
-    # above `target_loss`.
-    target_every: Count = 10
-    width: Count = 256  # width of the heuristic's layers
+    width: Count = 256  # width of the network's layers
     blocks: NonNegativeInt = 1  # number of residual blocks, of two layers each
     # number of boards on which the greedy policy is tested after each update, for the log
     test_boards: Count = 64
@@ -50,11 +50,38 @@ class Solving(Checked):
     chunk: int = 1  # updates per call of the compiled program; Ctrl-C waits for the end of a call
 
 
-class CostToGo(nn.Module):
+@dataclasses.dataclass(frozen=True)
+class Solving(Walking):
+    """Settings shared by the learners of a cost-to-go heuristic."""
+
+    # mean loss below which the weights are copied to the target network
+    target_loss: NonNegative = 0.05
+    # Number of updates after which the weights are copied to the target network even if the loss is
+    # above `target_loss`.
+    target_every: Count = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class OnWalks(Walking):
+    """Settings of learners that train on every board of random walks in the puzzle itself."""
+
+    total_steps: int = 10_000_000  # number of training boards, rounded up to whole updates
+    anneal: bool = True  # whether the learning rate falls linearly to 0
+
+    unit: ClassVar[str] = "boards"
+
+    @property
+    def steps_per_update(self) -> int:
+        """Number of training boards of an update."""
+        return self.walks * (self.scramble + 1) * self.gradient_steps
+
+
+class BoardNetwork(nn.Module):
     """Residual MLP on the one-hot encoding of a single observation; use `vmap` for a batch.
 
-    If `actions` is 0, the network outputs the cost-to-go. Otherwise it has one output per action:
-    the cost of the action plus the cost-to-go after it.
+    If `actions` is 0, the network outputs a single number, the cost-to-go. Otherwise it has one
+    output per action: the cost of the action plus the cost-to-go after it or, in a policy, the
+    action's logit.
     """
 
     observation_space: spaces.Space
@@ -71,6 +98,44 @@ class CostToGo(nn.Module):
             change = nn.Dense(self.width, kernel_init=nn.initializers.zeros)(inner)
             features = nn.relu(features + change)
         return nn.Dense(self.actions)(features) if self.actions else nn.Dense(1)(features)[0]
+
+
+def optimiser(settings: Any) -> optax.GradientTransformation:
+    """Return Adam with clipped gradients; with `anneal`, the learning rate falls to 0."""
+
+    def falling(steps: Any) -> Array:
+        done = settings.progress(steps / settings.gradient_steps, settings.rate_since)
+        return settings.learning_rate * (1.0 - done)
+
+    rate = falling if settings.anneal else settings.learning_rate
+    return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(rate))
+
+
+def random_walk(
+    env: Puzzle, key: Array, steps: int
+) -> tuple[PyTree[Array], PyTree[Array], Int32[Array, " boards"]]:
+    """Return a random instance of a puzzle, and a random walk of `steps` steps from its goal.
+
+    The walk is a tuple: the `steps` + 1 boards, the goal first, and for each board the action that
+    leads to the board before it (-1 for the goal). If every action has an inverse, no step of the
+    walk undoes the step before.
+    """
+    key_level, key_walk = jax.random.split(key)
+    instance = env.sample_level(key_level).instance
+    drawn = words(key_walk, steps + 1)
+
+    def step(carry: Any, word: Array) -> tuple[Any, Any]:
+        board, last, action = carry
+        # The walk steps backwards, to a board from which an action leads to `board`. In puzzles
+        # whose actions have inverses, these boards are the results of the actions on `board`.
+        before = env.predecessors(instance, board)
+        after, chosen = env.walk_on(word, board, last, before.board, before.valid)
+        stays = ~before.valid.any()
+        taken = jnp.where(stays, action, before.action[jnp.maximum(chosen, 0)].astype(jnp.int32))
+        return (after, chosen, taken), (board, action)
+
+    start = (env.goal(instance), jnp.int32(-1), jnp.int32(-1))
+    return instance, *jax.lax.scan(step, start, drawn)[1]
 
 
 class ActionCosts(NamedTuple):
@@ -189,6 +254,49 @@ def solved_share(
         "success_rate": rate,
         "mean_length": round(float(moves[solved].mean()), 3) if rate else None,
     }
+
+
+def evaluate_greedily(
+    descend: Callable[..., Any],
+    learner: Learner[Any, Any],
+    weights: PyTree[Array],
+    agents: Agents,
+    count: int,
+) -> dict[str, Any]:
+    """Test each seed's greedy policy on `count` random boards; return eval.json's content.
+
+    `descend(learner, weights, key, count)` plays the policy; it returns whether each board was
+    solved, and the number of moves.
+    """
+    each_seed = jax.jit(functools.partial(descend, learner, count=count))
+    found = results_by_seed(weights, agents, lambda *given: solved_share(*each_seed(*given)))
+    facts = {"policy": greedily(learner.env), "boards": count}
+    return {**facts, "moves": learner.settings.test_moves, "greedy": found}
+
+
+def as_text(result: dict[str, Any]) -> str:
+    """Format the result of `evaluate_greedily` for the terminal."""
+    each = ", ".join(
+        f"{one['success_rate']:.1%}"
+        + (f" in {one['mean_length']} moves" if one["mean_length"] else "")
+        for one in result["greedy"]
+    )
+    return f"Greedy descent from {result['boards']} boards, without search: {each}"
+
+
+def shown(settings: Any, record: dict[str, Any]) -> str:
+    """Return the text of the progress line: the fraction of solved test boards, and the loss."""
+    solved, loss = np.mean(record["return"]), np.mean(record["loss"])
+    return f"boards solved {solved:.0%}   loss {loss:.3g}"
+
+
+def check_goal(algorithm: Algorithm, env: Env) -> None:
+    """Raise `ValueError` if an instance of the puzzle does not have exactly one goal board."""
+    if not has_goal(env):
+        raise ValueError(
+            f"{env.name} has no single goal, where {algorithm.name} starts; choose a puzzle with "
+            "one, such as Puzzle-Cube-2x2-v0 or Puzzle-SlidingTile-3x3-v0"
+        )
 
 
 def check_one_device(algorithm: Algorithm, devices: Devices) -> None:

@@ -21,46 +21,32 @@ Deliberate differences from the papers:
 
 import dataclasses
 import functools
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
-import optax
 from jaxtyping import Array, Bool, Float32, Int32, PyTree, UInt32
 
 from jaxenvs import Env
-from jaxenvs.core.random import words
 from jaxenvs.puzzles.puzzle import PuzzleLevel
 
 from ..core.devices import ALONE, Devices
 from ..core.episodes import Agents
 from ..core.learner import Algorithm, Learner
 from ..core.minibatches import apply_gradient
-from ..core.policy_statement import greedily
-from ..core.puzzles import has_goal
 from . import cost_to_go as shared
-from .cost_to_go import ActionCosts, CostToGo, costs_of_actions, squared_error
+from .cost_to_go import ActionCosts, BoardNetwork, costs_of_actions, squared_error
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(shared.Solving):
+class Settings(shared.OnWalks, shared.Solving):
     """Hyperparameters of DAVI.
 
     Presets (presets.py) change some defaults per puzzle; command-line flags override presets.
     """
 
-    total_steps: int = 10_000_000  # number of training boards, rounded up to whole updates
-    anneal: bool = True  # whether the learning rate falls linearly to 0
     q: bool = False  # whether the network has an output per action, for Q*
-
-    unit: ClassVar[str] = "boards"
-
-    @property
-    def steps_per_update(self) -> int:
-        """Number of training boards of an update."""
-        return self.walks * (self.scramble + 1) * self.gradient_steps
 
 
 class Runner(NamedTuple):
@@ -82,14 +68,14 @@ class Boards(NamedTuple):
     valid: Bool[Array, "*batch actions"]  # whether the action is legal
 
 
-DaviLearner = Learner[Settings, CostToGo]
+DaviLearner = Learner[Settings, BoardNetwork]
 
 
 def init(learner: DaviLearner, key: Array) -> Runner:
     """Return the initial training state; the target network has the weights of the network."""
     key_weights, key_level, key_rest = jax.random.split(key, 3)
     weights = learner.network.init(key_weights, learner.env.reset(key_level).obs)
-    state, data = optimiser(learner.settings).init(weights), jax.random.key_data(key_rest)
+    state, data = shared.optimiser(learner.settings).init(weights), jax.random.key_data(key_rest)
     return Runner(weights, target=weights, optimiser=state, key=data, age=jnp.int32(0))
 
 
@@ -120,7 +106,7 @@ def gradient_step(learner: DaviLearner, runner: Runner, key: Array) -> tuple[Run
     goals = jax.vmap(functools.partial(find, learner, runner.target))(instances, boards)
     minimised = functools.partial(minimised, learner)
     value, gradient = jax.value_and_grad(minimised)(runner.weights, instances, boards.board, goals)
-    adam = optimiser(learner.settings)
+    adam = shared.optimiser(learner.settings)
     weights, state = apply_gradient(adam, gradient, runner.optimiser, runner.weights)
     return runner._replace(weights=weights, optimiser=state), value
 
@@ -160,26 +146,11 @@ def predict_walks(
 
 
 def walk(learner: DaviLearner, key: Array) -> tuple[PyTree[Array], Boards]:
-    """Return a random puzzle instance, and `scramble` + 1 boards on a random walk from its goal.
-
-    If every action has an inverse, no move of the walk undoes the previous move.
-    """
+    """Return a random puzzle instance, and `scramble` + 1 boards on a random walk from its goal."""
     env = learner.env
-    key_level, key_walk = jax.random.split(key)
-    instance = env.sample_level(key_level).instance
-    drawn = words(key_walk, learner.settings.scramble + 1)
-
-    def step(carry: Any, word: Array) -> tuple[Any, Boards]:
-        board, last = carry
-        moves = env.neighbours(instance, board)
-        # The walk steps backwards, to a board from which a move leads to `board`. In puzzles where
-        # every move can be undone, these predecessors equal `moves.board`.
-        before = env.predecessors(instance, board)
-        walked = env.walk_on(word, board, last, before.board, before.valid)
-        return walked, Boards(board, moves.board, moves.cost, moves.valid)
-
-    start = (env.goal(instance), jnp.int32(-1))
-    return instance, jax.lax.scan(step, start, drawn)[1]
+    instance, board, _ = shared.random_walk(env, key, learner.settings.scramble)
+    moves = jax.vmap(functools.partial(env.neighbours, instance))(board)
+    return instance, Boards(board, moves.board, moves.cost, moves.valid)
 
 
 def targets(
@@ -279,17 +250,6 @@ def descend(
     return shared.play_greedily(learner.env, levels, (), move, learner.settings.test_moves)
 
 
-def optimiser(settings: Settings) -> optax.GradientTransformation:
-    """Return Adam with clipped gradients; with `anneal`, the learning rate falls to 0."""
-
-    def falling(steps: Any) -> Array:
-        done = settings.progress(steps / settings.gradient_steps, settings.rate_since)
-        return settings.learning_rate * (1.0 - done)
-
-    rate = falling if settings.anneal else settings.learning_rate
-    return optax.chain(optax.clip_by_global_norm(settings.max_grad_norm), optax.adam(rate))
-
-
 def build(
     algorithm: Algorithm, env: Env, settings: Settings, devices: Devices = ALONE
 ) -> DaviLearner:
@@ -298,42 +258,21 @@ def build(
     Raises `ValueError` if an instance of the puzzle does not have exactly one goal board.
     """
     shared.check_one_device(algorithm, devices)
-    if not has_goal(env):
-        raise ValueError(
-            f"{env.name} has no single goal, where {algorithm.name} starts; choose a puzzle with "
-            "one, such as Puzzle-Cube-2x2-v0 or Puzzle-SlidingTile-3x3-v0"
-        )
+    shared.check_goal(algorithm, env)
     actions = env.num_actions if settings.q else 0
-    network = CostToGo(env.observation_space, settings.width, settings.blocks, actions)
+    network = BoardNetwork(env.observation_space, settings.width, settings.blocks, actions)
     return Learner(algorithm, env, network, settings)
-
-
-def shown(settings: Any, record: dict[str, Any]) -> str:
-    """Return the text of the progress line: the fraction of solved test boards, and the loss."""
-    solved, loss = np.mean(record["return"]), np.mean(record["loss"])
-    return f"boards solved {solved:.0%}   loss {loss:.3g}"
 
 
 def evaluate(
     learner: DaviLearner, weights: PyTree[Array], agents: Agents, count: int
 ) -> dict[str, Any]:
     """Test each seed's greedy policy on `count` random boards; return eval.json's content."""
-    each_seed = jax.jit(functools.partial(descend, learner, count=count))
-    found = shared.results_by_seed(
-        weights, agents, lambda *given: shared.solved_share(*each_seed(*given))
-    )
-    facts = {"policy": greedily(learner.env), "boards": count}
-    return {**facts, "moves": learner.settings.test_moves, "greedy": found}
+    return shared.evaluate_greedily(descend, learner, weights, agents, count)
 
 
-def as_text(result: dict[str, Any]) -> str:
-    """Format the result of `evaluate` for the terminal."""
-    each = ", ".join(
-        f"{one['success_rate']:.1%}"
-        + (f" in {one['mean_length']} moves" if one["mean_length"] else "")
-        for one in result["greedy"]
-    )
-    return f"Greedy descent from {result['boards']} boards, without search: {each}"
+shown = shared.shown
+as_text = shared.as_text
 
 
 def next_command(settings: Settings) -> tuple[str, str]:

@@ -2,8 +2,19 @@
 
 from ..core.preset import EIGHT_PUZZLE, rows
 
+# Settings for puzzles with too many boards for a small network. They are meant for a GPU: batches
+# of EfficientCube's size, and a network of about 10 M weights.
+DEEP = {"walks": 1000, "width": 1500, "blocks": 2, "total_steps": 2_000_000_000}
+
 PRESETS = (
     *rows("davi", (r"Puzzle-Cube-2x2-v\d+", {"total_steps": 8_000_000, "target_every": 4})),
+    *rows(
+        "last-move",
+        (r"Puzzle-Cube-2x2-.*", {"total_steps": 8_000_000, "scramble": 14}),
+        (r"Puzzle-Cube-3x3-.*", {**DEEP, "scramble": 26}),
+        (r"Puzzle-SlidingTile-4x4-.*", {"scramble": 60}),
+        (r"Puzzle-SlidingTile-5x5-.*", {**DEEP, "scramble": 200}),
+    ),
     *rows(
         "world",
         (r"Puzzle-.*", {"total_steps": 5_000, "model_share": 0.4}),

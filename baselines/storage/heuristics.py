@@ -1,4 +1,4 @@
-"""Functions that load the learned heuristic of a puzzle run, for use in a search."""
+"""Functions that load the learned heuristic or policy of a puzzle run, for a search."""
 
 import functools
 import os
@@ -9,7 +9,7 @@ from jaxtyping import Array, Float32, PyTree
 
 from .. import registry
 from ..core.learner import Learner
-from ..puzzles import davi
+from ..puzzles import davi, last_move
 from .checkpoints import RunError
 from .runs import Run
 
@@ -42,6 +42,18 @@ def load_q(
     return functools.partial(davi.action_costs, learner, weights)
 
 
+def load_move_policy(
+    run_dir: str | os.PathLike[str], seed: int = 0
+) -> Callable[[PyTree[Array], PyTree[Array]], Float32[Array, " actions"]]:
+    """Load the policy that a run of the learner `last-move` has learned, for `search.beam`.
+
+    The result is a function that returns the log-probability of each action, given (instance,
+    board). `seed` is the index of one of the run's seeds, from 0. Raises `RunError` with a message
+    that tells the user how to fix the run.
+    """
+    return functools.partial(last_move.log_probs, *trained(run_dir, seed, ("last-move",)))
+
+
 def trained(
     run_dir: str | os.PathLike[str], seed: int, algorithms: Collection[str]
 ) -> tuple[Learner[Any, Any], PyTree[Array]]:
@@ -53,7 +65,7 @@ def trained(
     name = run.config.algorithm
     if name not in algorithms:
         raise RunError(
-            f"{run.path} was trained by {name}, which learns no heuristic for a search; give a "
+            f"{run.path} was trained by {name}, which does not fit this search; give a "
             f"run of {' or '.join(algorithms)}"
         )
     settings = registry.ALGORITHMS[name].load().Settings(**run.config.settings)

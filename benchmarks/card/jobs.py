@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from .. import kernels, torch_steps
 from ..harness import timing
 from ..tables.card import MAZES
-from . import gpu_tests, mazes, profiles, search, steps, training
+from . import cube, gpu_tests, mazes, profiles, search, steps, training
 from .results import Work
 
 XLA_DEFAULTS = MappingProxyType({"XLA_FLAGS": ""})
@@ -68,6 +68,7 @@ JOBS = (
     Job("families", "steps/s of the classes of Grid and BabyAI", steps.families, 7),
     Job("torch", "steps/s of tensors compared with NumPy", torch_steps.card, 3, **SHARED),
     Job("billion", "1 B steps of PPO, a slice", training.billion, 6, **SLICES),
+    Job("cube", "the last-move policy of the 3x3x3 cube, a slice", cube.job, 6, **SLICES),
     *(
         Job(f"maze-{name}", f"{title} in mazes, a slice", mazes.job(name), 6, **SLICES)
         for name, title in MAZES.items()

@@ -217,14 +217,17 @@ def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> 
     The slice consists of the updates from `before` + 1 to `after`, and took `seconds`.
     If the run has ended, the last record is the evaluation of the whole run.
     """
+    from jaxenvs.baselines.registry import ALGORITHMS
     from jaxenvs.baselines.storage.runs import Run
 
     run = Run.open(path)
     log = [record for record in run.records() if before < record["update"] <= after]
     settings = run.config.settings
-    each = settings["num_envs"] * settings["rollout_steps"]
+    each = ALGORITHMS[run.config.algorithm].load().Settings(**settings).steps_per_update
     spans = {"from_steps": before * each, "to_steps": after * each}
-    case: dict[str, Any] = {"id": run.config.id, "num_envs": settings["num_envs"]}
+    # learners of puzzles train on random walks instead of environments
+    batch = "num_envs" if "num_envs" in settings else "walks"
+    case: dict[str, Any] = {"id": run.config.id, batch: settings[batch]}
     speed = next((record["steps_per_second"] for record in reversed(log)), None)
     records: Records = [
         case

@@ -1,6 +1,7 @@
 """Beam search: each step expands all boards of the beam, and keeps the best of the new boards.
 
-The best boards have the lowest score, which is cost + heuristic.
+The best boards have the lowest score. The score is cost + heuristic or, with a policy, the negative
+logarithm of the probability that the policy takes the actions on the path to the board.
 """
 
 import functools
@@ -24,6 +25,8 @@ class _Beam(NamedTuple):
 
     board: Any  # boards of the beam; each array has a leading axis of length `width`
     cost: Float32[Array, " width"]
+    # With a policy: negative log-probability of the path to each board. (): no policy.
+    surprisal: Any
     alive: Bool[Array, " width"]
     action: Int16[Array, " width"]
     parents: Int32[Array, "steps width"]
@@ -38,40 +41,57 @@ def beam(
     level: Any,
     *,
     heuristic: Callable[[Any, Any], Array] | None = None,
+    policy: Callable[[Any, Any], Array] | None = None,
     width: int = 1024,
     max_length: int = 200,
 ) -> Result:
     """Search with a beam of `width` boards for at most `max_length` actions.
 
-    Each step keeps the boards with the lowest cost + heuristic. The search ends at the first step
-    that reaches a goal, and returns the cheapest goal of this step. Beam search is fast but proves
-    nothing: `optimal` is always False. Several levels are searched in parallel until the slowest
-    search ends. Works inside `jit`. Raises the same errors as `astar`.
+    heuristic: (instance, board) -> float32, the cost to a goal. The default is `domain.heuristic`.
+        Each step keeps the boards with the lowest cost + heuristic.
+    policy: (instance, board) -> float32 (actions,), log-probabilities of the actions. With a policy
+        there is no heuristic: each step keeps the boards whose paths are the most probable (Takano,
+        2023, EfficientCube). A policy evaluates the boards of the beam, a heuristic all boards
+        after their actions.
+
+    The search ends at the first step that reaches a goal, and returns the cheapest goal of this
+    step. Beam search is fast but proves nothing: `optimal` is always False. Several levels are
+    searched in parallel until the slowest search ends. Works inside `jit`. Raises the same errors
+    as `astar`, and `ValueError` if both `heuristic` and `policy` are given.
     """
     checked_domain(domain, "beam")
+    if heuristic is not None and policy is not None:
+        raise ValueError("beam: heuristic and policy both score boards; give one of them")
     checks.integer_field("beam", "width", width, 1)
     checks.integer_field("beam", "max_length", max_length, 1)
     levels, many = as_levels(domain, level, "beam")
     bound = domain.heuristic if heuristic is None else heuristic
-    result = _search(domain, bound, width, max_length, levels)
+    result = _search(domain, policy or bound, policy is not None, width, max_length, levels)
     return result if many else result.single()
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _search(domain: Any, bound: Any, width: int, longest: int, levels: PuzzleLevel) -> Result:
-    search = functools.partial(_search_one, domain, bound, width, longest)
+@functools.partial(jax.jit, static_argnums=(0, 1, 2, 3, 4))
+def _search(
+    domain: Any, guide: Any, by_policy: bool, width: int, longest: int, levels: PuzzleLevel
+) -> Result:
+    search = functools.partial(_search_one, domain, guide, by_policy, width, longest)
     result, nodes, steps = jax.vmap(search)(levels.instance, levels.board)
     total = nodes.sum(dtype=jnp.int32)
     return result.replace(nodes=total, expanded=total, iterations=steps.max())
 
 
 def _search_one(
-    domain: Any, bound: Any, width: int, longest: int, instance: Any, board: Any
+    domain: Any, guide: Any, by_policy: bool, width: int, longest: int, instance: Any, board: Any
 ) -> tuple[Result, Array, Array]:
+    """Search a single level; return the result, the number of nodes and the number of steps.
+
+    `guide` is the policy if `by_policy`, otherwise the heuristic.
+    """
     first = jnp.arange(width) == 0
     start = _Beam(
         board=jax.tree.map(lambda leaf: jnp.stack([leaf] * width), board),
         cost=jnp.zeros(width, jnp.float32),
+        surprisal=jnp.zeros(width, jnp.float32) if by_policy else (),
         alive=first,
         action=jnp.full(width, -1, jnp.int16),
         parents=jnp.full((longest, width), -1, jnp.int32),
@@ -82,7 +102,7 @@ def _search_one(
     )
     end = jax.lax.while_loop(
         lambda at: (at.goal < 0) & (at.steps < longest) & at.alive.any(),
-        functools.partial(_step, domain, bound, instance),
+        functools.partial(_step, domain, guide, instance),
         start,
     )
     solved = end.goal >= 0
@@ -105,8 +125,8 @@ def _search_one(
     return result, end.nodes, end.steps
 
 
-def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
-    """Expand all boards of the beam; keep the distinct new boards of lowest cost + heuristic."""
+def _step(domain: Any, guide: Any, instance: Any, at: _Beam) -> _Beam:
+    """Expand all boards of the beam; keep the distinct new boards with the lowest scores."""
     width, actions = at.cost.shape[0], domain.num_actions
     moves = jax.vmap(lambda board: domain.neighbours(instance, board))(at.board)
     moves = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), moves)
@@ -118,8 +138,14 @@ def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
         last = at.action[parent].astype(jnp.int32)
         valid &= (last < 0) | (jnp.asarray(inverse)[jnp.maximum(last, 0)] != action)
     cost = at.cost[parent] + moves.cost
-    valid &= ~_repeated(jax.vmap(domain.pack)(moves.board), cost, valid)
-    score = cost + jax.vmap(lambda board: bound(instance, board))(moves.board).astype(jnp.float32)
+    guided = functools.partial(guide, instance)
+    if isinstance(at.surprisal, tuple):
+        valid &= ~_repeated(jax.vmap(domain.pack)(moves.board), cost, valid)
+        score, surprisal = cost + jax.vmap(guided)(moves.board).astype(jnp.float32), ()
+    else:
+        taken = -jax.vmap(guided)(at.board).astype(jnp.float32)
+        score = surprisal = (at.surprisal[:, None] + taken).reshape(-1)
+        valid &= ~_repeated(jax.vmap(domain.pack)(moves.board), score, valid)
     goal = valid & jax.vmap(lambda board: domain.is_goal(instance, board))(moves.board)
     score = jnp.where(valid & jnp.isfinite(score), score, jnp.inf)
     keep = min(width, score.shape[0])
@@ -134,6 +160,7 @@ def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
     return _Beam(
         board=jax.tree.map(lambda leaf: leaf[order], moves.board),
         cost=cost[order],
+        surprisal=jax.tree.map(lambda leaf: leaf[order], surprisal),
         alive=alive.at[0].set(alive[0] | goal.any()),
         action=last,
         parents=at.parents.at[at.steps].set(parent[order]),
@@ -147,8 +174,8 @@ def _step(domain: Any, bound: Any, instance: Any, at: _Beam) -> _Beam:
 def _repeated(key: Array, cost: Array, valid: Array) -> Bool[Array, " lanes"]:
     """Return a mask of the duplicates among the candidates for the next beam.
 
-    Of several valid candidates with equal boards, all but the cheapest are duplicates. If several
-    are cheapest, only the first of them is not a duplicate.
+    Of several valid candidates with equal boards, all but the one of the lowest `cost` are
+    duplicates. If several have the lowest cost, only the first of them is not a duplicate.
     """
     lanes = key.shape[0]
     lane = jnp.arange(lanes, dtype=jnp.int32)

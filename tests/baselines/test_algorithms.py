@@ -51,8 +51,9 @@ def test_a_new_learner_is_one_file_and_one_row(tmp_path, monkeypatch, capsys):
     assert train.chosen([ID, "--algo", "rule"]) == ("rule", [ID])
     assert train.main(["--algo", "rule", "--help"]) == 0
     shown = capsys.readouterr().out
-    assert "Train with a rule." in shown and "davi, world, ppo-ray, apex, rule}" in " ".join(
-        shown.split()
+    assert (
+        "Train with a rule." in shown
+        and "davi, last-move, world, ppo-ray, apex, rule}" in " ".join(shown.split())
     )
 
     flags = [
@@ -85,6 +86,7 @@ ELSEWHERE = (
     "iql",
     "dagger",
     "davi",
+    "last-move",
     "world",
     "ppo-ray",
     "apex",

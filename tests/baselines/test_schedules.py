@@ -15,7 +15,7 @@ from jaxenvs.baselines.core import minibatches, rollouts
 from jaxenvs.baselines.core.learner import SEEDS
 from jaxenvs.baselines.off_policy import dqn, q_learning
 from jaxenvs.baselines.on_policy import ppo, rl2
-from jaxenvs.baselines.puzzles import davi, world
+from jaxenvs.baselines.puzzles import cost_to_go, world
 from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run import loop, options
 from jaxenvs.baselines.storage import runs
@@ -89,7 +89,7 @@ def step_of(chain, count):
 
 
 def davi_rate(settings, update):
-    return step_of(davi.optimiser(settings), update * settings.gradient_steps)
+    return step_of(cost_to_go.optimiser(settings), update * settings.gradient_steps)
 
 
 def heuristic_rate(settings, update):
