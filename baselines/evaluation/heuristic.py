@@ -12,8 +12,9 @@ unknown.
 
 A run of `last-move` has a policy for beam search, whose width is --batch-size. With a heuristic,
 the search is Q* by default if the run's network has an output per action, otherwise A*. With a run
-of `world`, this search simulates moves in the model of the puzzle that the run learned. A board then counts as solved if the plan solves it in the puzzle itself. The
-program writes heuristic.json into the run's directory.
+of `world`, this search simulates moves in the model of the puzzle that the run learned. A board
+then counts as solved if the plan solves it in the puzzle itself. The program writes heuristic.json
+into the run's directory.
 """
 
 import contextlib
@@ -92,7 +93,7 @@ def solve(
 
     Returns a dict of arrays with an entry for each board: `found` (whether the search found a
     plan), `solved` (whether this plan solves the puzzle), `cost` and `actions`; and of the total
-    node counts and seconds. A beam search has width `batch_size`, and neither a weight nor a budget.
+    node counts and seconds. A beam search has width `batch_size`, but no weight and no budget.
     """
     boards, settings, limit = len(jax.tree.leaves(levels.board)[0]), dict[str, Any](), None
     if algorithm == "beam":
