@@ -32,6 +32,8 @@ OPTIONAL = (
     "neighbours",
     "noisy",
     "codes",
+    "cell",
+    "layers",
 )
 OF_VALUES = ("hidden", "embed", "dueling")  # settings of the network of DQN and its variants
 OF_ATOMS = (*OF_VALUES, "atoms", "v_min", "v_max")

@@ -22,7 +22,7 @@ from jaxenvs.puzzles.puzzle import Move, Puzzle, PuzzleLevel
 
 from ..core.learner import Learner
 from ..puzzles import davi, last_move, latent_states, world
-from ..puzzles.cost_to_go import BoardNetwork
+from ..puzzles.cost_to_go import PuzzleNetwork
 from ..puzzles.latent_states import Code, Networks
 from ..storage.heuristics import trained
 
@@ -95,7 +95,7 @@ def load(run_dir: str | os.PathLike[str], seed: int = 0) -> Planner:
     return PLANNERS[learner.algorithm.name](learner, weights)
 
 
-def of_davi(learner: Learner[davi.Settings, BoardNetwork], weights: PyTree[Array]) -> Planner:
+def of_davi(learner: Learner[davi.Settings, PuzzleNetwork], weights: PyTree[Array]) -> Planner:
     """Return a planner that searches the true puzzle with the learned heuristic."""
     by_action = functools.partial(davi.action_costs, learner, weights)
     return Planner(
@@ -107,7 +107,7 @@ def of_davi(learner: Learner[davi.Settings, BoardNetwork], weights: PyTree[Array
 
 
 def of_last_move(
-    learner: Learner[last_move.Settings, BoardNetwork], weights: PyTree[Array]
+    learner: Learner[last_move.Settings, PuzzleNetwork], weights: PyTree[Array]
 ) -> Planner:
     """Return a planner that searches the true puzzle with the learned policy."""
     policy = functools.partial(last_move.log_probs, learner, weights)

@@ -196,14 +196,14 @@ class Recurrent(Network):
             features = self.activate(layer(features))
         return features
 
-    def recall(self, memory: Array, features: Any) -> Float32[Array, " memory"]:
+    def recall(self, memory: Any, features: Any) -> Any:
         """Return the recurrent state after one more observation."""
         # With bfloat16 activations, Flax's GRU adds them to the float32 recurrent state. JAX would
         # reject this sum if the user has set `jax_numpy_dtype_promotion` to "strict".
         with jax.numpy_dtype_promotion("standard"):
             return self.cell(memory, features)[0].astype(jnp.float32)
 
-    def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
+    def heads(self, memory: Any, seen: Any, *given: Any) -> tuple[Any, ...]:
         """Return logits and value.
 
         `memory` is the recurrent state after the current observation. `seen` are the features of
@@ -235,7 +235,7 @@ class Recurrent(Network):
 
         `memory` is the recurrent state before the first observation. The recurrent state is reset
         after each step that is `done`. `given` are further inputs of `heads` (steps, ...). Only
-        `recall` runs step by step, in a scan; all other methods process all steps at once.
+        `recall_window` may run step by step; all other methods process all steps at once.
         """
         _, memories, features = self.remembered(weights, memory, obs, done)
         heads: Any = functools.partial(self.apply, weights, method="heads")
@@ -257,14 +257,24 @@ class Recurrent(Network):
         apply: Any = functools.partial(self.apply, weights)
         seen = jax.vmap(functools.partial(apply, method="features"))(obs)
         features = self.in_order(apply, memory, seen, done)
+        return *self.recall_window(apply, memory, features, done), features
+
+    def recall_window(
+        self, apply: Any, memory: PyTree[Array], features: Any, done: Bool[Array, " steps"]
+    ) -> tuple[PyTree[Array], PyTree[Array]]:
+        """Return the recurrent state after a window of steps, and the states after each step.
+
+        The state after the window is reset if its last step is `done`; the states after each step
+        are those before any reset. `apply(*inputs, method=name)` calls a method of the network with
+        its weights.
+        """
 
         def remember(memory: PyTree[Array], now: tuple[Any, Array]) -> tuple[PyTree, PyTree]:
             features, done = now
             memory = apply(memory, features, method="recall")
             return reset_memory(memory, self.begin(), done), memory
 
-        last, memories = jax.lax.scan(remember, memory, (features, done))
-        return last, memories, features
+        return jax.lax.scan(remember, memory, (features, done))
 
     def in_order(self, apply: Any, memory: PyTree, seen: PyTree, done: Array) -> PyTree[Array]:
         """Return the features of successive observations, as `recall` and `heads` read them.

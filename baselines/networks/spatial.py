@@ -138,7 +138,7 @@ class Spatial(Sight):
         use, keep = nn.sigmoid(gates[:2] + carried[:2])
         return keep * memory + (1.0 - keep) * nn.tanh(gates[2] + use * carried[2])
 
-    def heads(self, memory: Array, seen: Seen, *given: Any) -> tuple[Any, ...]:
+    def heads(self, memory: Any, seen: Seen, *given: Any) -> tuple[Any, ...]:
         """Return logits and value, from the recurrent state and the features of the observation."""
         known = self.known(memory, seen)
         branches = zip(self.branches, self.branch_norms, strict=True)
@@ -147,7 +147,7 @@ class Spatial(Sight):
         )
         return self.policy(policy), self.critic(value)[0]
 
-    def known(self, memory: Array, seen: Seen) -> Float[Array, " features"]:
+    def known(self, memory: Any, seen: Seen) -> Float[Array, " features"]:
         """Return the input of the heads: current features, and the normalised recurrent state."""
         return jnp.concatenate([seen.features, self.normal(self.recalled, memory)])
 
@@ -163,7 +163,7 @@ class SpatialQ(Spatial, RecurrentQ):
         self.branch, self.branch_norm = self.dense(self.hidden[-1]), nn.LayerNorm()
         self.actions = dense(self.num_actions, 0.1)
 
-    def heads(self, memory: Array, seen: Seen, *given: Any) -> tuple[Any, ...]:
+    def heads(self, memory: Any, seen: Seen, *given: Any) -> tuple[Any, ...]:
         """Return a tuple that contains the values of all actions."""
         features = self.normal(self.branch_norm, self.branch(self.known(memory, seen)))
         return (self.actions(self.activate(features)),)

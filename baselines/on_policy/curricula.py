@@ -56,6 +56,8 @@ class OverLevels(ppo_rnn.Settings):
             raise ValueError(
                 f"reset_source={self.reset_source}: the curriculum gives the levels; omit it"
             )
+        if self.cell != "gru" and not self.memory:
+            raise ValueError(f"cell={self.cell} needs a recurrent network; omit it, or give memory")
         if self.neighbours and not self.memory:
             raise ValueError(f"neighbours={self.neighbours} needs a recurrent network; omit it")
 
@@ -83,7 +85,7 @@ def network(env: Env, **given: Any) -> Any:
     """Return the network of recurrent PPO or, if `memory` is 0, the network of PPO."""
     if given.get("memory"):
         return ppo_rnn.network(env, **given)
-    left_out = ("memory", "neighbours")
+    left_out = ("memory", "neighbours", "cell", "layers")
     return ActorCritic.of(env, **{k: v for k, v in given.items() if k not in left_out})
 
 

@@ -1,5 +1,7 @@
 """Recurrent PPO: PPO with a GRU (Cho et al., 2014) over the observations of an episode.
 
+`--cell mingru --layers 3` replaces the GRU by a stack of MinGRU layers (networks/mingru.py).
+
 It is PPO (ppo.py) with minibatches of whole sequences. A rollout stores the recurrent state before
 its first step. Every gradient step unrolls the network with the current weights, beginning with the
 stored state, and resets the recurrent state at the ends of episodes. Run it with
@@ -12,7 +14,7 @@ its final observation, computed with the recurrent state of that step.
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import jax
 from jaxtyping import Array, PyTree
@@ -23,14 +25,17 @@ from jaxenvs.core.masking import legal
 from jaxenvs.core.wrappers import PreviousStep
 
 from ..core import rollouts
-from ..core.bounds import Bounds, NonNegativeInt
+from ..core.bounds import Bounds, Count, NonNegativeInt
 from ..core.learner import Learner
 from ..core.minibatches import as_sequences
 from ..core.rollouts import Choose, Rollout, Runner
 from ..core.settings import Memory
+from ..networks.mingru import MinGRU, SpatialMinGRU
 from ..networks.policies import Recurrent
 from ..networks.spatial import Spatial
 from . import ppo
+
+Cell = Literal["gru", "mingru"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,19 +45,36 @@ class Settings(Memory, ppo.Settings):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    # size of the GRU's state
+    # size of the recurrent state, of each layer if there are several
     memory: Annotated[int, Bounds(least=1, hint="without one use --algo ppo")] = 128
+    cell: Cell = "gru"  # kind of the recurrent layer: gru, or mingru, which learns windows faster
+    layers: Count = 1  # number of recurrent layers, such as 3; more than one only with mingru
     # features of a 3 x 3 convolution over a map (spatial.py); 0: off
     neighbours: NonNegativeInt = 0
 
     def check(self) -> None:
         super().check()
         check_one_map(self)
+        check_cell(self)
         if self.neighbours and self.network:
             raise ValueError(
                 f"neighbours={self.neighbours} does not apply to your own network; give "
                 f"--neighbours 0 with --network {self.network}"
             )
+
+
+def check_cell(settings: Any) -> None:
+    """Raise `ValueError` if the network cannot have the recurrent layers of the settings."""
+    if settings.layers > 1 and settings.cell != "mingru":
+        raise ValueError(
+            f"layers={settings.layers} with cell={settings.cell}: only mingru can be stacked; give "
+            f"--cell mingru, or omit --layers"
+        )
+    if settings.cell != "gru" and settings.network:
+        raise ValueError(
+            f"cell={settings.cell} does not apply to your own network; omit --cell with --network "
+            f"{settings.network}"
+        )
 
 
 def check_one_map(settings: Any) -> None:
@@ -63,8 +85,11 @@ def check_one_map(settings: Any) -> None:
         )
 
 
-def network(env: Env, **given: Any) -> Recurrent:
-    """Return the network for an environment: `Recurrent`, or `Spatial` if `neighbours` is set."""
+def network(env: Env, cell: Cell = "gru", layers: int = 1, **given: Any) -> Recurrent:
+    """Return the network for an environment, with a convolution if `neighbours` is set."""
+    if cell == "mingru":
+        kind: Any = SpatialMinGRU if given.get("neighbours") else MinGRU
+        return kind.of(env, depth=layers, **given)
     return (Spatial if given.get("neighbours") else Recurrent).of(env, **given)
 
 

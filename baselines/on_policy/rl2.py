@@ -81,7 +81,7 @@ class Settings(ppo_rnn.Settings):
             )
         if not self.hidden:
             raise ValueError("hidden=() must have at least one layer, such as 64")
-        fixed = {"previous": True, "neighbours": 0, "network": "", "separate": False}
+        fixed = {"previous": True, "neighbours": 0, "network": "", "separate": False, "cell": "gru"}
         for name, value in {**fixed, "normalize_obs": False}.items():
             if getattr(self, name) != value:
                 given = f"{name}={getattr(self, name)}"

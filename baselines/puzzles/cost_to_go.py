@@ -76,7 +76,7 @@ class OnWalks(Walking):
         return self.walks * (self.scramble + 1) * self.gradient_steps
 
 
-class BoardNetwork(nn.Module):
+class PuzzleNetwork(nn.Module):
     """Residual MLP on the one-hot encoding of a single observation; use `vmap` for a batch.
 
     If `actions` is 0, the network outputs a single number, the cost-to-go. Otherwise it has one

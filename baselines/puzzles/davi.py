@@ -36,7 +36,7 @@ from ..core.episodes import Agents
 from ..core.learner import Algorithm, Learner
 from ..core.minibatches import apply_gradient
 from . import cost_to_go as shared
-from .cost_to_go import ActionCosts, BoardNetwork, costs_of_actions, squared_error
+from .cost_to_go import ActionCosts, PuzzleNetwork, costs_of_actions, squared_error
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Boards(NamedTuple):
     valid: Bool[Array, "*batch actions"]  # whether the action is legal
 
 
-DaviLearner = Learner[Settings, BoardNetwork]
+DaviLearner = Learner[Settings, PuzzleNetwork]
 
 
 def init(learner: DaviLearner, key: Array) -> Runner:
@@ -260,7 +260,7 @@ def build(
     shared.check_one_device(algorithm, devices)
     shared.check_goal(algorithm, env)
     actions = env.num_actions if settings.q else 0
-    network = BoardNetwork(env.observation_space, settings.width, settings.blocks, actions)
+    network = PuzzleNetwork(env.observation_space, settings.width, settings.blocks, actions)
     return Learner(algorithm, env, network, settings)
 
 

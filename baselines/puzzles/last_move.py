@@ -29,7 +29,7 @@ from ..core.episodes import Agents
 from ..core.learner import Algorithm, Learner
 from ..core.minibatches import apply_gradient
 from . import cost_to_go as shared
-from .cost_to_go import BoardNetwork
+from .cost_to_go import PuzzleNetwork
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Runner(NamedTuple):
     key: UInt32[Array, "*seeds words"]  # data of the PRNG key
 
 
-LastMoveLearner = Learner[Settings, BoardNetwork]
+LastMoveLearner = Learner[Settings, PuzzleNetwork]
 
 
 def init(learner: LastMoveLearner, key: Array) -> Runner:
@@ -149,7 +149,7 @@ def build(
     """
     shared.check_one_device(algorithm, devices)
     shared.check_goal(algorithm, env)
-    network = BoardNetwork(
+    network = PuzzleNetwork(
         env.observation_space, settings.width, settings.blocks, actions=env.num_actions
     )
     return Learner(algorithm, env, network, settings)

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Float32, PyTree
 from jaxenvs.puzzles.puzzle import Puzzle, PuzzleLevel
 
 from ..core.learner import Learner
-from .cost_to_go import BoardNetwork
+from .cost_to_go import PuzzleNetwork
 from .latent_world import LatentWorld, Sight
 
 Code = Bool[Array, "cells bits"]  # state of the learned model, as bits
@@ -29,7 +29,7 @@ class Networks:
     sight: Sight
     model: LatentWorld
     # heuristic: predicts, for each action, its cost plus the cost-to-go of the next state
-    q: BoardNetwork
+    q: PuzzleNetwork
 
 
 LatentLearner = Learner[Any, Networks]

@@ -39,7 +39,7 @@ from ..core.metrics import means
 from ..core.minibatches import apply_gradient
 from ..core.policy_statement import greedily
 from . import cost_to_go as shared
-from .cost_to_go import ActionCosts, BoardNetwork, costs_of_actions, squared_error
+from .cost_to_go import ActionCosts, PuzzleNetwork, costs_of_actions, squared_error
 from .latent_states import (
     Networks,
     encoded,
@@ -344,7 +344,7 @@ def build(
         sight.cells, sight.features, env.num_actions, settings.bits, settings.hidden, settings.views
     )
     codes = Box(0.0, 1.0, (sight.cells * settings.bits,), np.float32)
-    q = BoardNetwork(codes, settings.width, settings.blocks, env.num_actions)
+    q = PuzzleNetwork(codes, settings.width, settings.blocks, env.num_actions)
     return Learner(algorithm, env, Networks(sight, model, q), settings)
 
 
