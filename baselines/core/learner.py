@@ -24,6 +24,7 @@ from .devices import ALONE, Devices
 
 S = TypeVar("S")  # class of a learner's settings, a dataclass
 SEEDS = "seeds"  # name of the `vmap` axis over seeds
+SUM = "_sum"  # suffix of a metric that is a sum over the episodes that ended in an update
 PACKAGE = "jaxenvs.baselines"
 
 
@@ -189,10 +190,21 @@ class Learner(Generic[S, N]):
     def update(self, runner: Any, params: PyTree[Array] = None) -> tuple[Any, dict[str, Array]]:
         """Return the training state after the next update, and the metrics of that update."""
         update, learner = self.algorithm.load().update, self._swept(runner)
-        if params is None:
-            return update(learner, runner)
-        after, metrics = update(learner, runner._replace(params=params))
-        return after._replace(params=None), metrics
+        if params is not None:
+            runner = runner._replace(params=params)
+        after, metrics = update(learner, runner)
+        if params is not None:
+            after = after._replace(params=None)
+        measured = getattr(after, "measured", ())
+        if isinstance(measured, tuple):
+            return after, metrics
+        sums = {f"{name}{SUM}": x for name, x in zip(self.measures, measured, strict=True)}
+        return after._replace(measured=()), {**metrics, **sums}
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Names of the numbers that describe the episodes of a rollout, see `Env.measure`."""
+        return self.env.env.measures
 
     def _swept(self, runner: Any) -> "Learner[S, N]":
         """Return the learner with this agent's values of the settings that `--sweep` varies.

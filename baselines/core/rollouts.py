@@ -66,6 +66,9 @@ class Runner(NamedTuple):
     levels: PyTree[Array] = ()
     # successes in a curriculum's rollout (`curricula.Wins`); set only inside an update
     wins: PyTree[Array] = ()
+    # Sums of `Env.measure` over the episodes that ended in the rollout, float32 (measures,); set
+    # only inside an update. `Learner.update` adds them to the metrics.
+    measured: PyTree[Array] = ()
     params: PyTree[Array] = None  # environment params; None: the environment's default params
 
     @property
@@ -178,9 +181,10 @@ def collect(
     )
     one = functools.partial(act, learner, choose, record)
     keys = jax.random.split(key, steps)
-    (runner, finals), rollout = jax.lax.scan(
+    (runner, finals), (rollout, measured) = jax.lax.scan(
         one, (runner, finals), (keys, jnp.asarray(slots)), unroll=learner.settings.unroll
     )
+    runner = runner._replace(measured=jax.tree.map(lambda leaf: leaf.sum(axis=0), measured))
     value = truncation_value(learner, runner, rollout.truncated, finals, apart)
     runner, rollout = reward_scaling.scale_rewards(
         learner, runner, rollout._replace(truncation_value=value)
@@ -207,8 +211,10 @@ def act(
     record: Record | None,
     carry: tuple[Any, PyTree],
     now: tuple[Array, Array],
-) -> tuple[tuple[Any, PyTree], Rollout]:
+) -> tuple[tuple[Any, PyTree], tuple[Rollout, PyTree[Array]]]:
     """Make one step in every environment: the body of the rollout's scan.
+
+    The scan stacks the transitions, and the sums of `measure_ends`.
 
     The carry is a tuple of the runner and `finals`, which stores the final states of truncated
     episodes. The input `now` is a tuple of the step's random key and the step's slot in `finals`,
@@ -224,7 +230,22 @@ def act(
     if record is not None:
         runner = record(learner, runner, mask, action, step, successor)
     after, ends = after_step(learner, runner, step)
-    return (after, finals), Rollout(obs=runner.obs, reward=step.reward, **chosen, **ends)
+    measured = measure_ends(learner, runner, step, successor)
+    transition = Rollout(obs=runner.obs, reward=step.reward, **chosen, **ends)
+    return (after, finals), (transition, measured)
+
+
+def measure_ends(learner: Learner, runner: Any, step: Step, successor: PyTree) -> PyTree[Array]:
+    """Return the sums of `Env.measure`, (measures,), over the episodes that a step ended.
+
+    `runner` is the training state before the step, and `successor` has the states before any reset.
+    The result is () if the environment measures nothing.
+    """
+    env = learner.env.env
+    if not env.measures:
+        return ()
+    found = jax.vmap(env.measure)(runner.world.env, step._replace(state=successor))
+    return jnp.where(step.done[:, None], found, 0.0).sum(axis=0)
 
 
 def advance(learner: Learner, runner: Any, key: Array, action: Array) -> tuple[Step, PyTree[Array]]:

@@ -10,6 +10,7 @@ from ..core import episodes
 from ..core.episodes import Agents
 from ..core.learner import Learner
 from ..storage.runs import Config, Run
+from . import episode_measures
 
 
 def agents_of(config: Config) -> Agents:
@@ -35,6 +36,8 @@ def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) 
     run.write_json("eval.json", result)
     if not run.config.sweep:
         print(as_text(result))
+        if text := episode_measures.deaths(run.records()):
+            print(text)
     what, command = getattr(module, "next_command", _watch)(learner.settings)
     print(f"{what}: {program()} {command.format(env=run.config.typed, run=run.path)}")
 

@@ -10,8 +10,9 @@ A layer with the input x computes c, z and p = split(W x), and then:
     state       h = (1 - sigmoid(z)) h + sigmoid(z) n
     output      y = sigmoid(p) h + (1 - sigmoid(p)) x
 
-The output has a highway connection (Srivastava et al., 2015) from the input. W has no bias. The recurrent state is float32, also if activations are bfloat16. A linear layer
-without bias maps the features to the input of the first layer.
+The output has a highway connection (Srivastava et al., 2015) from the input. W has no bias. The
+recurrent state is float32, also if activations are bfloat16. A linear layer without bias maps the
+features to the input of the first layer.
 """
 
 from typing import Any, NamedTuple

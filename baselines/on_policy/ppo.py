@@ -125,7 +125,20 @@ def learn(
     """
     orders = minibatches.shuffled_items(learner.settings, batch, key)
     scales = normalisers(learner, batch, orders)
-    return minibatches.descend(learner, loss, runner, batch, orders, scales)
+    explained = explained_variance(learner, batch[0].value, batch[2])
+    runner, losses = minibatches.descend(learner, loss, runner, batch, orders, scales)
+    return runner, {**losses, "explained_variance": explained}
+
+
+def explained_variance(learner: Learner[Any], value: Array, target: Array) -> Array:
+    """Return 1 - Var[target - value] / Var[target] over a rollout and all devices.
+
+    It is 1 if the values predict their targets exactly, and 0 if a constant would do as well. It is
+    0 if the targets are constant.
+    """
+    both = jnp.stack([(target - value).reshape(-1), target.reshape(-1)])
+    _, (error, total) = learner.devices.moments(both)
+    return jnp.where(total > 0.0, 1.0 - error / jnp.where(total > 0.0, total, 1.0), 0.0)
 
 
 def normalisers(

@@ -107,7 +107,8 @@ class JaxSampler:
             key_rest, key_world, key = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
             world = venv.refresh(key_world, runner.world)
             runner = runner._replace(key=jax.random.key_data(key_rest), world=world)
-            return rollouts.collect(learner, runner, key, ppo.choose)
+            runner, rollout = rollouts.collect(learner, runner, key, ppo.choose)
+            return runner._replace(measured=()), rollout
 
         self._runners = loop.start(learner, jax.random.key(seed)[None])
         self._sample = jax.jit(over_seeds(sample))

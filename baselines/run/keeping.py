@@ -18,6 +18,7 @@ import numpy as np
 from jaxtyping import Array, PyTree
 
 from ..core import processes
+from ..evaluation import episode_measures
 from ..evaluation.curve import draw
 from ..storage.checkpoints import RunError
 from ..storage.runs import Run
@@ -134,7 +135,9 @@ class Keeper:
 
     def _draw(self) -> None:
         config = self._run.config
-        draw(self._run.path / "curve.png", self._run.records(), config.id, config.names)
+        records = self._run.records()
+        draw(self._run.path / "curve.png", records, config.id, config.names)
+        episode_measures.draw(self._run.path / "achievements.png", records, config.id)
 
     def _append(self) -> None:
         self._run.log(self._records)

@@ -24,7 +24,7 @@ from jaxenvs.core.vector import VectorState
 from .. import old_names
 from ..core import processes, rollouts
 from ..core.devices import DIVIDED, EVERYWHERE
-from ..core.learner import Algorithm, Learner, over_seeds
+from ..core.learner import SUM, Algorithm, Learner, over_seeds
 from ..core.terminal import activity
 from ..evaluation import final
 from ..evaluation.record import print_sweep
@@ -40,7 +40,7 @@ from .progress import OLDEST, ProgressLine
 from .supports import Supports
 
 STOCK = "stock"  # checkpoint part with the stock: levels generated ahead for later resets
-SUMS = ("episodes", "return_sum", "length_sum")  # metrics to sum, not average, over devices
+SUMS = ("episodes", "return_sum", "length_sum")  # metrics that every learner returns
 FAILED = 2  # exit code if training did not start
 # Errors that the user can correct; only their message is printed.
 WRONG = (ImportError, OSError, UnknownIdError, TypeError, ValueError)
@@ -79,7 +79,9 @@ def run_chunk(
             return jax.lax.scan(update, runner, length=learner.settings.chunk)
 
         runners, metrics = over_seeds(updates)(runners)
-        sums = devices.total({name: metrics.pop(name) for name in SUMS})
+        # these are summed, not averaged, over the devices
+        names = [name for name in metrics if name in SUMS or name.endswith(SUM)]
+        sums = devices.total({name: metrics.pop(name) for name in names})
         most = devices.maximum({OLDEST: metrics.pop(OLDEST)} if OLDEST in metrics else {})
         return runners, sums | most | devices.mean(metrics)
 

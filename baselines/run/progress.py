@@ -9,6 +9,7 @@ import numpy as np
 from rich.console import Console
 
 from ..core import processes
+from ..core.learner import SUM
 from ..core.metrics import row
 from ..core.terminal import COMPILING, bar, clock, say
 from ..storage.runs import Config
@@ -96,7 +97,7 @@ class ProgressLine:
             name: [
                 s / n if n else None for s, n in zip(sums.pop(f"{name}_sum"), episodes, strict=True)
             ]
-            for name in ("return", "length")
+            for name in [key.removesuffix(SUM) for key in sums if key.endswith(SUM)]
         }
         steps = self._done * self._steps_per_update
         return {"update": self._done, "steps": steps, **means, **sums}

@@ -23,7 +23,7 @@ from ..core.random import Key
 from ..core.registry import register
 from ..core.rounding import rounded
 from ..core.struct import struct
-from . import attack, body, deeds, mobs, plants, player, projectiles, spawn, terrain
+from . import attack, body, deeds, diagnostics, mobs, plants, player, projectiles, spawn, terrain
 from .compiler.edges import CLASSIC as EDGES
 from .env import STEPS, CraftEnv, numbers
 from .packing import Field, Packing, fields_of
@@ -256,6 +256,7 @@ class CraftClassic(CraftEnv):
     ranges: ClassVar[dict[str, tuple[float, float]]] = _RANGES
     rules: ClassVar[Rules] = CLASSIC
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in CLASSIC.achievements)
+    measures: ClassVar[tuple[str, ...]] = diagnostics.names(CLASSIC)
     reward_range: ClassVar[tuple[float, float]] = (-0.9, len(CLASSIC.achievements) + 0.9)
 
     def __post_init__(self) -> None:

@@ -21,7 +21,18 @@ from ..core.random import Key
 from ..core.rounding import rounded
 from ..core.spaces import Box, Dict, Discrete, Space
 from ..core.vocabulary import Vocabulary, of_bytes
-from . import body, chance, deeds, descriptions, facts, player, sight, terrain, upstream
+from . import (
+    body,
+    chance,
+    deeds,
+    descriptions,
+    diagnostics,
+    facts,
+    player,
+    sight,
+    terrain,
+    upstream,
+)
 from .chance import Draws
 from .ground import Ground
 from .look import pictures, sprites, tiles
@@ -293,6 +304,10 @@ class CraftEnv(Env):
     def ground(self, state: CraftState, world: World) -> Ground:
         """Return the map of the player's floor, as a `Ground` with no writes yet."""
         return Ground(state.map)
+
+    def measure(self, before: CraftState, step: Step) -> Float32[Array, " measures"]:
+        """Return the achievements, the deepest floor and the causes of death of an episode."""
+        return diagnostics.measure(self, before, step.state)
 
     def succeeded(self, step: Step) -> Bool[Array, ""] | None:
         """Return whether this step earned the achievement `task`; None if there is no task."""

@@ -31,6 +31,7 @@ from . import (
     boss,
     chests,
     deeds,
+    diagnostics,
     floors,
     full_facts,
     full_sight,
@@ -182,6 +183,7 @@ class CraftFull(CraftEnv):
     ranges: ClassVar[dict[str, tuple[float, float]]] = _RANGES
     rules: ClassVar[Rules] = FULL
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in FULL.achievements)
+    measures: ClassVar[tuple[str, ...]] = diagnostics.names(FULL)
     # Health is at most 17 (at strength 9), so its change gives a reward from -1.7 to 1.7 per step.
     reward_range: ClassVar[tuple[float, float]] = (-1.7, sum(FULL.weights) + 1.7)
 

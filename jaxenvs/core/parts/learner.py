@@ -5,6 +5,7 @@ import functools
 from typing import Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32, PyTree
 
 from ..facts import Features, identity
@@ -30,6 +31,8 @@ class LearnerPart(Part):
     achievements: ClassVar[tuple[str, ...]] = ()
     # Name in result tables for the event that `succeeded` reports.
     success_is: ClassVar[str] = "success"
+    # Names of the numbers that `measure` returns, in order. A name may have parts, joined by `/`.
+    measures: ClassVar[tuple[str, ...]] = ()
     # Names of the sets of tasks that `trials` can draw from.
     task_sets: ClassVar[tuple[str, ...]] = ()
 
@@ -71,6 +74,14 @@ class LearnerPart(Part):
         None, for tasks in which the return is a score and no event counts as success.
         """
         return None
+
+    def measure(self, before: Any, step: Step) -> Float32[Array, " measures"]:
+        """Return numbers that describe the episode that `step` ended, such as the cause of death.
+
+        `before` is the state before the step. The log of a training run has the mean of each number
+        over the episodes that ended, under its name in `measures`. The default is no numbers.
+        """
+        return jnp.zeros(len(self.measures), jnp.float32)
 
     def optimal_steps(self, level: PyTree[Array]) -> Int32[Array, ""] | None:
         """Return the number of steps of the shortest plan in a level; very large if none exists.
