@@ -23,6 +23,7 @@ from .training import Timing, trained
 
 # Folded into the key of the seed: the final check plays levels of no evaluation in training.
 FRESH = 0xF2E54
+PLAIN = "plain Python"  # what replays solutions of puzzles
 DEVIATIONS = 1.959964  # half the width of a 95 % interval, in standard errors
 
 
@@ -41,8 +42,10 @@ def attempt(
     outcome = KINDS[entry.kind](entry, seed, flags, folder, replays)
     here, there = figures(outcome.here), None
     if outcome.there is not None:
-        package = entry.package or "plain Python"
-        there = figures(outcome.there) | {"package": package, "version": version(entry.package)}
+        played_by = {"package": PLAIN, "version": ""}
+        if entry.package:
+            played_by = {"package": entry.package, "version": version(entry.package)}
+        there = figures(outcome.there) | played_by
     return {
         "seed": seed,
         "reached": reaches(entry, here, there),

@@ -28,7 +28,7 @@ episodes then decide whether the bar is reached, and the policy is replayed in t
 Without NAME, all entries and their best recorded rows are listed.
 
 Each attempt is appended to a results file. A row needs five consecutive seeds. Arguments after --
-are passed to `jaxenvs train`. Exit code 1: an attempt missed the bar, or --check found a problem."""
+go to `jaxenvs train`. Exit code 1: an attempt missed the bar, or --check found a problem."""
 EXAMPLES = (
     "speedrun",
     "speedrun cartpole",

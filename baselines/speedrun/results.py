@@ -18,7 +18,7 @@ from jaxenvs.benchmarks.tables.speedruns import SEEDS
 from jaxenvs.commands.parser import UsageError
 from jaxenvs.core.files import read_text, replacing
 
-from .attempts import reaches
+from .attempts import PLAIN, reaches
 from .entries import ENTRIES, Entry
 from .training import check_flags
 
@@ -198,23 +198,35 @@ def _of_attempt(entry: Entry, attempt: dict[str, Any]) -> Iterator[str]:
 def _of_results(entry: Entry, attempt: dict[str, Any]) -> Iterator[str]:
     """Yield what is wrong with the results of one attempt, here and in the replay."""
     here, there = attempt["here"], attempt["there"]
-    for name, found in (("here", here), ("there", there)):
-        if found is None:
-            continue
-        if found["episodes"] != entry.episodes:
-            yield f"{name} has {found['episodes']} episodes or boards, not {entry.episodes}"
-        if not found["low"] <= found["mean"] <= found["high"]:
-            yield f"{name}: the mean {found['mean']} is outside its interval"
+    yield from _of_figures(entry, "here", here)
     if there is None:
         yield "it was not replayed: run it again without --no-replay"
-    elif entry.package and (there["package"] != entry.package or not there["version"]):
-        yield f"it was replayed in {there['package'] or 'nothing'}, not in {entry.package}"
+    else:
+        yield from _of_figures(entry, "there", there)
+        yield from _of_package(entry, there)
     reached = reaches(entry, here, there)
     if reached != attempt["reached"]:
         yield f"reached is {attempt['reached']}, but the results say {reached}"
     if not reached:
         shown = f"{here['mean']:g}" + (f", in the replay {there['mean']:g}" if there else "")
         yield f"missed the bar of {entry.bar:g}: {shown}"
+
+
+def _of_figures(entry: Entry, name: str, found: dict[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the results in one place, `here` or `there`."""
+    if found["episodes"] != entry.episodes:
+        yield f"{name} has {found['episodes']} episodes or boards, not {entry.episodes}"
+    if not found["low"] <= found["mean"] <= found["high"]:
+        yield f"{name}: the mean {found['mean']} is outside its interval"
+
+
+def _of_package(entry: Entry, there: dict[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the package of the replay."""
+    known = entry.package or PLAIN
+    if there["package"] != known:
+        yield f"it was replayed in {there['package'] or 'nothing'}, not in {known}"
+    elif entry.package and not there["version"]:
+        yield f"the version of {known} is missing"
 
 
 def recorded(folder: Path = RECORDED) -> list[dict[str, Any]]:

@@ -62,7 +62,7 @@ class Watch:
 
 
 def check_flags(flags: Sequence[str]) -> None:
-    """Raise `UsageError` if the user's flags would change the task, the seeds or the evaluations."""
+    """Raise `UsageError` if flags would change the task, the seeds or the evaluations."""
     for flag in flags:
         name = flag.partition("=")[0].replace("_", "-")
         if name in FIXED:
