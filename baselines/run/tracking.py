@@ -5,7 +5,7 @@ are separate, so training is bit-identical with and without evaluations and vide
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,7 @@ COLUMNS = {  # field of a log record -> key of the dict that `episodes.per_seed`
 }
 
 
+@runtime_checkable
 class Look(Protocol):
     """An evaluation or a drawing of the weights, every `every` updates (None: never)."""
 

@@ -136,7 +136,7 @@ def korfs(entry: Entry, seed: int) -> tuple[Timing, np.ndarray, np.ndarray]:
     start = jnp.stack([puzzle.level(level.numbers).board for level in chosen])
     limits = {
         "batch_size": KORF_BATCH.get(jax.default_backend(), KORF_BATCH_ELSEWHERE),
-        "node_budget": card.node_budget(start.shape[1] + 1, entry.episodes < len(korf.LEVELS)),
+        "node_budget": card.node_budget(start.shape[1] + 1, small=False),
         "max_length": LONGEST,
     }
     run = functools.partial(search.astar, puzzle, terminate="optimal", **limits)
