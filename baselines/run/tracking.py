@@ -30,6 +30,7 @@ COLUMNS = {  # field of a log record -> key of the dict that `episodes.per_seed`
     "eval_success": "success_rate",
     "eval_score": "score",
 }
+ERROR = "eval_error"  # field of a log record: standard error of `eval_return`
 
 
 @runtime_checkable
@@ -98,6 +99,9 @@ class Evaluations:
             if each[0].get(name) is not None:
                 row[column] = [one[name] for one in each]
         row["eval_policy"] = self._policy
+        if (count := np.shape(episodes.returns)[1]) > 1:
+            deviations = np.std(np.asarray(episodes.returns, float), axis=1, ddof=1)
+            row[ERROR] = [round(float(x), 6) for x in deviations / np.sqrt(count)]
         returns = np.float32(row["eval_return"])
         updates = np.full(len(each), update, np.int32)
         new = {"weights": jax.device_get(weights), "return": returns, "update": updates}

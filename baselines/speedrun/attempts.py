@@ -19,12 +19,11 @@ from ..evaluation.command import here as played
 from ..storage.runs import load_policy
 from . import boards
 from .entries import HEURISTIC, POLICY, SEARCH, Entry
-from .training import Timing, trained
+from .training import DEVIATIONS, Timing, trained
 
 # Folded into the key of the seed: the final check plays levels of no evaluation in training.
 FRESH = 0xF2E54
 PLAIN = "plain Python"  # what replays solutions of puzzles
-DEVIATIONS = 1.959964  # half the width of a 95 % interval, in standard errors
 
 
 class Outcome(NamedTuple):
@@ -82,9 +81,13 @@ def figures(values: np.ndarray) -> dict[str, Any]:
 def of_policy(
     entry: Entry, seed: int, flags: Sequence[str], folder: Path, replays: bool
 ) -> Outcome:
-    """Train a policy; play it on new levels, then in the original package."""
+    """Train a policy; play the best one on new levels, then in the original package.
+
+    The best policy has the highest evaluation in training. Without evaluations it is the last one.
+    """
     timing = trained(entry, seed, flags, folder)
-    policy = load_policy(folder)
+    # Training makes a few updates more after the evaluation that stops it.
+    policy = load_policy(folder, best=bool(entry.every))
     key_here, key_there = jax.random.split(fresh(seed))
     with activity(entry.id, "checking"):
         here = played(policy, key_here, entry.episodes).returns

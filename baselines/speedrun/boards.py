@@ -17,10 +17,11 @@ from jaxenvs.benchmarks.card import search as card
 from jaxenvs.puzzles.puzzle import PuzzleLevel
 
 from ..evaluation import planner
+from ..run.tracking import ERROR
 from ..storage.heuristics import trained as load_trained
 from . import moves
 from .entries import Entry
-from .training import OPTIMAL, Timing, uncached
+from .training import Timing, uncached
 
 FIXED = 0xF1BED  # folded into the key of the seed: boards of the evaluations in training
 NODES = 2_000  # nodes that a search with the learned cost-to-go may store for a board, on average
@@ -78,7 +79,7 @@ def solved(learner: Any, weights: PyTree[Array], known: Known) -> Plans:
 class Searches:
     """Searches from fixed boards, every `every` updates of a learner of a cost-to-go.
 
-    A log record gets the share of boards solved with the fewest moves.
+    A log record gets the share of boards solved with the fewest moves, as `eval_return`.
     """
 
     def __init__(self, every: int, known: Known, learner: Any) -> None:
@@ -95,8 +96,10 @@ class Searches:
         if self._weights is None:
             return
         weights, self._weights = self._weights, None
-        share = float(solved(self._learner, weights, self._known).optimal.mean())
-        row[OPTIMAL] = [share]
+        optimal = solved(self._learner, weights, self._known).optimal
+        share = float(optimal.mean())
+        row["eval_return"] = [share]
+        row[ERROR] = [float(optimal.std(ddof=1)) / len(optimal) ** 0.5]
         self.note = f"solved optimally {share:.1%}"
 
     def parts(self) -> dict[str, PyTree]:

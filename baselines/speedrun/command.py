@@ -23,8 +23,8 @@ from .training import check_flags
 SUMMARY = """\
 Train to a fixed bar, and stop: how long does it take?
 
-The time contains compilation. Training stops when two evaluations in a row reach the bar. New
-episodes then decide whether the bar is reached, and the policy is replayed in the original package.
+The time contains compilation. Training stops when the 95 % interval of an evaluation lies above the
+bar. New episodes then decide whether it is reached, and the policy plays in the original package.
 Without NAME, all entries and their best recorded rows are listed.
 
 Each attempt is appended to a results file. A row needs five consecutive seeds. Arguments after --

@@ -14,14 +14,11 @@ from ..registry import ALGORITHMS
 from ..run import loop
 from ..run.interrupt import EXIT_CODE
 from ..run.keeping import Keeper
-from ..run.tracking import Look
+from ..run.tracking import ERROR, Look
 from ..run.train import chosen
 from .entries import POLICY, Entry
 
-# Training stops after this many evaluations in a row that reach the bar. A policy that passes once
-# by luck goes on training.
-IN_A_ROW = 2
-OPTIMAL = "eval_optimal"  # entry of a log record: share of optimally solved boards, for each seed
+DEVIATIONS = 1.959964  # half the width of a 95 % interval, in standard errors
 # Flags of `jaxenvs train` that would change the task, the seeds or the evaluations.
 FIXED = (
     *("--seed", "--seeds", "--sweep", "--set", "--param", "--levels", "--total-steps"),
@@ -39,12 +36,14 @@ class Timing(NamedTuple):
 
 
 class Watch:
-    """Callback of training: notes times and steps, and stops when the bar is reached."""
+    """Callback of training: notes times and steps, and stops when the bar is reached.
+
+    It is reached when the 95 % interval of an evaluation lies at or above it. Without the interval,
+    training would often stop after a lucky evaluation.
+    """
 
     def __init__(self, entry: Entry) -> None:
-        self._entry, self._passed = entry, 0
-        self._begun = time.perf_counter()
-        self._column = "eval_return" if entry.kind == POLICY else OPTIMAL
+        self._entry, self._begun = entry, time.perf_counter()
         self._first: float | None = None  # seconds in the log at the end of the first call
         self.timing: Timing | None = None
 
@@ -56,9 +55,10 @@ class Watch:
             training_seconds=record["seconds"] - self._first,
             steps=record["steps"],
         )
-        if found := record.get(self._column):
-            self._passed = self._passed + 1 if found[0] >= self._entry.bar else 0
-        return bool(self._entry.every) and self._passed >= IN_A_ROW
+        if not self._entry.every or "eval_return" not in record:
+            return False
+        low = record["eval_return"][0] - DEVIATIONS * record[ERROR][0]
+        return low >= self._entry.bar
 
 
 def check_flags(flags: Sequence[str]) -> None:
