@@ -176,7 +176,7 @@ def _is(value: Any, kind: Any) -> bool:
 
 
 def _of_attempt(entry: Entry, attempt: dict[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with one attempt, apart from its structure."""
+    """Yield the faults of one attempt, apart from its structure."""
     for name in ("bar", "measure", "budget"):
         if attempt[name] != getattr(entry, name):
             yield f"{name} is {attempt[name]}, the entry has {getattr(entry, name)}"
@@ -196,7 +196,7 @@ def _of_attempt(entry: Entry, attempt: dict[str, Any]) -> Iterator[str]:
 
 
 def _of_results(entry: Entry, attempt: dict[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the results of one attempt, here and in the replay."""
+    """Yield the faults of the results of one attempt, here and in the replay."""
     here, there = attempt["here"], attempt["there"]
     yield from _of_figures(entry, "here", here)
     if there is None:
@@ -213,7 +213,7 @@ def _of_results(entry: Entry, attempt: dict[str, Any]) -> Iterator[str]:
 
 
 def _of_figures(entry: Entry, name: str, found: dict[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the results in one place, `here` or `there`."""
+    """Yield the faults of the results in one place, `here` or `there`."""
     if found["episodes"] != entry.episodes:
         yield f"{name} has {found['episodes']} episodes or boards, not {entry.episodes}"
     if not found["low"] <= found["mean"] <= found["high"]:
@@ -221,7 +221,7 @@ def _of_figures(entry: Entry, name: str, found: dict[str, Any]) -> Iterator[str]
 
 
 def _of_package(entry: Entry, there: dict[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the package of the replay."""
+    """Yield the faults of the package of the replay."""
     known = entry.package or PLAIN
     if there["package"] != known:
         yield f"it was replayed in {there['package'] or 'nothing'}, not in {known}"
