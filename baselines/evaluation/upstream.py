@@ -67,6 +67,22 @@ def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = Fa
     return PACKAGES[package](policy, spec.upstream, key, count, greedy)
 
 
+def check_installed(package: str) -> None:
+    """Raise an error that says what to install, if a key of `PACKAGES` is not installed.
+
+    The error is `MissingExtraError` or, for craftax, `NotThereError`.
+    """
+    if package != "craftax":
+        require([package], "gym" if package == "gymnasium" else package)
+        return
+    if importlib.util.find_spec("craftax") is None:
+        raise NotThereError(
+            f"this needs craftax, not installed here: run {pip()} install --no-deps craftax (its "
+            "pygame would overwrite pygame-ce)"
+        )
+    require(["imageio"], "play")  # the only dependency of Craftax that the extra `train` lacks
+
+
 def _first_memory(policy: Policy, count: int) -> PyTree[Array]:
     """Return a policy's initial recurrent state, repeated for `count` episodes."""
     return jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), policy.begin())
@@ -93,7 +109,7 @@ def _begun(package: str, id: str, seeds: np.ndarray) -> tuple[list[Any], list[An
 def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
     """Play one episode in each of `count` Gymnasium environments, which Python steps in turn."""
     env = policy.env
-    require([env.package], "gym" if env.package == "gymnasium" else env.package)
+    check_installed(env.package)
     importlib.import_module(env.package)  # importing the package registers its ids
     if has_illegal(env):
         raise NotThereError(f"{env.package} does not tell which actions of {id} are legal")
@@ -128,12 +144,7 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
 
 def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> Episodes:
     """Play one episode in each of `count` Craftax environments, in one compiled program."""
-    if importlib.util.find_spec("craftax") is None:
-        raise NotThereError(
-            f"this needs craftax, not installed here: run {pip()} install --no-deps craftax (its "
-            "pygame would overwrite pygame-ce)"
-        )
-    require(["imageio"], "play")  # the only dependency of Craftax that the extra `train` lacks
+    check_installed("craftax")
     from craftax.craftax_env import make_craftax_env_from_name
 
     kind = "-Classic" if "Classic" in id else ""

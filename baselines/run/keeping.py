@@ -23,7 +23,7 @@ from ..evaluation.curve import draw
 from ..storage.checkpoints import RunError
 from ..storage.runs import Run
 from .sinks import Sink
-from .tracking import Evaluations, Videos
+from .tracking import Look
 
 Callback = Callable[[dict[str, Any]], object]
 
@@ -45,16 +45,20 @@ class Keeper:
         seconds: float = 60.0,
         sinks: Mapping[str, Sink] = types.MappingProxyType({}),
         callback: Callback | None = None,
-        looks: Sequence[Evaluations | Videos] = (),
+        looks: Sequence[Look] = (),
     ) -> None:
         self._run, self._every, self._seconds = run, every, seconds
-        self._sinks, self._callback, self._looks = sinks, callback, looks
+        self._sinks, self._callback, self._looks = sinks, callback, list(looks)
         self.stopped = False
         self._records: list[dict[str, Any]] = []  # records that are not in the log yet
         self._unsaved: RunError | None = None  # why saving the newest checkpoint failed
         self._writer, self._saving = ThreadPoolExecutor(1), Future[None]()
         self._saving.set_result(None)
         self._begun = time.monotonic()  # time in s at which the latest checkpoint was begun
+
+    def add(self, look: Look) -> None:
+        """Add an evaluation during training, before training begins."""
+        self._looks.append(look)
 
     def log(self, records: list[dict[str, Any]]) -> None:
         """Append records to the log; add the results of finished evaluations to the last record."""

@@ -5,7 +5,7 @@ are separate, so training is bit-identical with and without evaluations and vide
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,28 @@ COLUMNS = {  # field of a log record -> key of the dict that `episodes.per_seed`
     "eval_success": "success_rate",
     "eval_score": "score",
 }
+ERROR = "eval_error"  # field of a log record: standard error of `eval_return`
+
+
+@runtime_checkable
+class Look(Protocol):
+    """An evaluation or a drawing of the weights, every `every` updates (None: never)."""
+
+    every: int | None
+    note: str  # text of the latest result, for the progress line
+
+    def begin(self, update: int, weights: PyTree[Array]) -> None:
+        """Begin with the stacked weights of all agents after `update`."""
+
+    def finish(self, row: dict[str, Any]) -> None:
+        """Add the results of `begin`, if any, to a log record."""
+
+    def parts(self) -> dict[str, PyTree]:
+        """Return parts of a checkpoint, by name."""
+        ...
+
+    def end(self) -> None:
+        """Finish when training has ended."""
 
 
 class Evaluations:
@@ -77,6 +99,9 @@ class Evaluations:
             if each[0].get(name) is not None:
                 row[column] = [one[name] for one in each]
         row["eval_policy"] = self._policy
+        if (count := np.shape(episodes.returns)[1]) > 1:
+            deviations = np.std(np.asarray(episodes.returns, float), axis=1, ddof=1)
+            row[ERROR] = [round(float(x), 6) for x in deviations / np.sqrt(count)]
         returns = np.float32(row["eval_return"])
         updates = np.full(len(each), update, np.int32)
         new = {"weights": jax.device_get(weights), "return": returns, "update": updates}
@@ -167,14 +192,14 @@ class Videos:
 
 def looks(
     run: Run, learner: Learner[Any], options: Options[Any], done: int, runners: Any
-) -> list[Evaluations | Videos]:
+) -> list[Look]:
     """Return the evaluations and videos that the options ask for.
 
     `done` is the number of updates that the run has made (0: a new run), and `runners` is its
     training state. If a resumed run has a best policy, the result always has `Evaluations`, which
     keep this policy in later checkpoints.
     """
-    found: list[Evaluations | Videos] = []
+    found: list[Look] = []
     best = run.best(runners.weights) if done and learner.algorithm.shape else None
     if options.eval_every or best is not None:
         found.append(Evaluations(run, learner, options.eval_every, options.eval_episodes, best))

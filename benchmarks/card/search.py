@@ -3,7 +3,7 @@
 import functools
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -35,7 +35,7 @@ BATCHES = (100_000, 400_000, 20_000)  # batch sizes of A*: numbers of nodes expa
 SHARE = 0.3
 # Limit on the number of nodes that one search may store, even if more fit into memory.
 MOST_NODES = 600_000_000
-# No further pass (see `_passes`) starts once all passes have stored this many nodes in total.
+# No further pass (see `passes`) starts once all passes have stored this many nodes in total.
 MANY = 1_000_000_000
 
 
@@ -61,7 +61,7 @@ def korf_hundred(work: Work) -> None:
     """Solve Korf's hundred 15-puzzles together, with proof of optimality, for each batch size.
 
     All puzzles store their nodes in the same table. If it becomes full, the puzzles that are not
-    solved yet are searched again (see `_passes`).
+    solved yet are searched again (see `passes`).
     """
     for batch_size in (256,) if work.tiny else BATCHES:
         figures = functools.partial(_solved, batch_size, 2 if work.tiny else len(korf.LEVELS))
@@ -71,7 +71,7 @@ def korf_hundred(work: Work) -> None:
 def _solved(batch_size: int, count: int) -> Records:
     """Solve the `count` easiest of Korf's puzzles together; return one record.
 
-    The search makes several passes, see `_passes`. The record has their totals.
+    The search makes several passes, see `passes`. The record has their totals.
     """
     puzzle: Any = jaxenvs.make(FIFTEEN)
     chosen = korf.LEVELS[:count]
@@ -86,7 +86,7 @@ def _solved(batch_size: int, count: int) -> Records:
     begun = time.perf_counter()
     compiled = jax.jit(run).lower(boards).compile()
     compile_seconds = time.perf_counter() - begun
-    cost, counts = _passes(compiled, boards, puzzle.goal(()))
+    cost, _, counts = passes(compiled, boards, puzzle.goal(()))
     known = np.array([level.optimal for level in chosen])
     case = {"id": FIFTEEN, "algorithm": "astar", "batch_size": batch_size, "levels": count}
     found = {
@@ -99,33 +99,41 @@ def _solved(batch_size: int, count: int) -> Records:
     return [case | found | counts]
 
 
-def _passes(
-    compiled: Callable[[jax.Array], Any], boards: jax.Array, goal: jax.Array
-) -> tuple[np.ndarray, dict[str, Any]]:
-    """Search for the solutions of `boards` in several passes.
+class Passes(NamedTuple):
+    """Results of a search in several passes."""
 
-    Return the cost of each board's shortest solution (inf if unsolved), and a dict of totals: the
-    numbers of nodes, expanded nodes and passes, and the time of all passes in seconds.
+    cost: np.ndarray  # cost of each board's shortest solution; inf if unsolved, (boards,)
+    actions: np.ndarray  # the solutions; -1 after the last action, and if unsolved
+    # Totals: numbers of nodes, expanded nodes and passes, and the time of all passes in seconds.
+    counts: dict[str, Any]
+
+
+def passes(
+    compiled: Callable[[jax.Array], Any], boards: jax.Array, goal: jax.Array, most: int = MANY
+) -> Passes:
+    """Search for the solutions of `boards` in several passes.
 
     Each pass starts with an empty table of nodes and searches all boards that are not solved yet. A
     board stays unsolved if the table becomes full. Solved boards are replaced by the goal board, so
     that array shapes stay the same and one compiled program serves all passes. No further pass
     starts when all boards are solved, when a pass has solved none, or when the passes have stored
-    `MANY` nodes.
+    `most` nodes.
     """
-    cost, better = np.full(len(boards), np.inf), True
+    cost, actions, better = np.full(len(boards), np.inf), None, True
     counts = {"nodes": 0, "expanded": 0, "passes": 0}
     with device_lock.held():
         begun = time.perf_counter()
-        while better and not np.isfinite(cost).all() and counts["nodes"] < MANY:
+        while better and not np.isfinite(cost).all() and counts["nodes"] < most:
             left = ~np.isfinite(cost)
             found = jax.device_get(compiled(jnp.where(left[:, None], boards, goal)))
             new = left & found.optimal
-            cost[new], better = found.cost[new], bool(new.any())
+            actions = np.full_like(found.actions, -1) if actions is None else actions
+            cost[new], actions[new], better = found.cost[new], found.actions[new], bool(new.any())
             more = {"nodes": int(found.nodes), "expanded": int(found.expanded), "passes": 1}
             counts = {name: number + more[name] for name, number in counts.items()}
         seconds = time.perf_counter() - begun
-    return cost, {**counts, "times_s": [seconds]}
+    assert actions is not None  # there is a first pass
+    return Passes(cost, actions, {**counts, "times_s": [seconds]})
 
 
 def node_budget(key_words: int, small: bool) -> int:

@@ -17,6 +17,7 @@ from . import (  # noqa: F401 - each registers its tables
     reliability,
     runs,
     solutions,
+    speedruns,
     texts,
     training,
 )

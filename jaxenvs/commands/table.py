@@ -76,6 +76,13 @@ COMMANDS = {
         {"": "runs"},
         "export",
     ),
+    "speedrun": Command(
+        "train to a fixed bar, timed, and replay the policy",
+        "jaxenvs.baselines.speedrun.command",
+        {},
+        "train",
+        computes=True,
+    ),
     "compare": Command(
         "compare trained runs, with intervals",
         "jaxenvs.baselines.evaluation.compare",

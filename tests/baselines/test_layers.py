@@ -26,6 +26,7 @@ LAYERS = (
     ("evaluation",),
     ("run",),
     ("ray",),
+    ("speedrun",),
 )
 RANK = {name: rank for rank, row in enumerate(LAYERS) for name in row}
 # rich is not in this list, because flax itself loads it

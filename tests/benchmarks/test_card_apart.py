@@ -268,12 +268,16 @@ def test_levels_without_room_are_searched_again():
         if len(asked) == 3:
             optimal = at_goal  # pass 3 solves no level, as if the node table were full
         cost = np.arange(3.0) + 50
-        return types.SimpleNamespace(optimal=optimal, cost=cost, nodes=10, expanded=5)
+        actions = np.array(asked[-1])[:, None] + len(asked)
+        return types.SimpleNamespace(
+            optimal=optimal, cost=cost, actions=actions, nodes=10, expanded=5
+        )
 
     boards, goal = jnp.array([[7], [8], [9]]), jnp.array([0])
-    cost, counts = search._passes(solve, boards, goal)
+    cost, actions, counts = search.passes(solve, boards, goal)
     assert asked == [[7, 8, 9], [0, 8, 9], [0, 0, 9]]
     assert cost.tolist() == [50, 51, np.inf]
+    assert actions.tolist() == [[7 + 1], [8 + 2], [-1]]  # each from the pass that solved the level
     assert (counts["passes"], counts["nodes"], counts["expanded"]) == (3, 30, 15)
 
 
