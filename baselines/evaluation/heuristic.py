@@ -14,7 +14,7 @@ A run of `last-move` has a policy for beam search, whose width is --batch-size. 
 the search is Q* by default if the run's network has an output per action, otherwise A*. With a run
 of `world`, this search simulates moves in the model of the puzzle that the run learned. A board
 then counts as solved if the plan solves it in the puzzle itself. The program writes heuristic.json
-into the run's directory.
+into the run's directory; with several seeds, it has a list `per_seed`.
 """
 
 import contextlib
@@ -156,16 +156,20 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--batch-size", type=int, default=1024, help="nodes expanded together")
     args = parser.parse_args(argv)
     try:
-        run, plan = Run.open(args.run), planner.load(args.run)
-        algorithm = args.algorithm or plan.algorithm
-        keys = jax.random.split(jax.random.key(BOARDS_KEY), args.boards)
-        levels = jax.jit(jax.vmap(plan.puzzle.sample_level))(keys)
-        found = compare(plan, levels, args.weight, args.budget, algorithm, args.batch_size)
+        run, found = Run.open(args.run), list[dict[str, Any]]()
+        for i in range(run.config.seeds):
+            plan = planner.load(args.run, i)
+            algorithm = args.algorithm or plan.algorithm
+            keys = jax.random.split(jax.random.key(BOARDS_KEY), args.boards)
+            levels = jax.jit(jax.vmap(plan.puzzle.sample_level))(keys)
+            judged = compare(plan, levels, args.weight, args.budget, algorithm, args.batch_size)
+            seed = {"seed": run.config.seed + i} if run.config.seeds > 1 else {}
+            found.append({**seed, **judged})
+            print_figures(found[-1])
     except ValueError as error:
         print(f"heuristic: {error}", file=sys.stderr)
         return 2
-    run.write_json("heuristic.json", found)
-    print_figures(found)
+    run.write_json("heuristic.json", {"per_seed": found} if len(found) > 1 else found[0])
     return 0
 
 

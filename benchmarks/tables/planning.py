@@ -1,6 +1,7 @@
 """Tables of recorded runs of learners that plan or search, on puzzles and with learned models."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .registry import RUNS, table
@@ -64,6 +65,42 @@ def cube(rows: list[dict[str, Any]]) -> Table:
         "solved without search": lambda row: percent(
             row["evaluation"]["greedy"][0]["success_rate"]
         ),
+    }
+    return tabulated(found, columns)
+
+
+@table("runs-last-move", f"{RUNS}/puzzles.json")
+def last_moves(rows: list[dict[str, Any]]) -> Table:
+    """Build a table of beam search with a learned policy, one row for each puzzle and seed."""
+    found = [
+        (row, greedy, searched)
+        for row in rows
+        if row["algorithm"] == "last-move"
+        for greedy, searched in zip(
+            row["evaluation"]["greedy"], row["search"]["per_seed"], strict=True
+        )
+    ]
+
+    def puzzle(line: Any) -> str:
+        scramble = re.search(r"scramble=(\d+)", line[0]["command"])
+        moves = f", {scramble[1]} random moves" if scramble else ""
+        return f"`{line[0]['id']}`{moves}"
+
+    def costs(line: Any) -> str:
+        searched = line[2]
+        above = 100 * (searched["ratio"] - 1)
+        return f"{searched['mean_cost']:.3f}, {searched['least_mean_cost']:.3f}: {above:.1f} %"
+
+    columns: dict[str, Callable[[Any], str]] = {
+        "puzzle": puzzle,
+        "seed": lambda line: str(line[2]["seed"]),
+        "boards trained on": lambda line: f"{line[0]['steps'] / 1e6:.2f} M",
+        "solved without search": lambda line: percent(line[1]["success_rate"]),
+        "beam": lambda line: str(line[2]["width"]),
+        "solved by beam search": lambda line: percent(line[2]["solved"]),
+        "mean length, the least possible: above it": costs,
+        "in the least number of moves": lambda line: percent(line[2]["optimal"]),
+        "processor seconds of all searches": lambda line: fixed(1)(line[2]["processor_seconds"]),
     }
     return tabulated(found, columns)
 

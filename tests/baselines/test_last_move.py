@@ -160,7 +160,9 @@ def test_a_run_is_trained_resumed_searched_and_judged(finished, tmp_path, capsys
     assert cli.main(shown) == 0
     assert heuristic.main([str(finished), "--boards", "4", "--batch-size", "16"]) == 0
     judged = json.loads((finished / "heuristic.json").read_text())
-    assert judged["algorithm"] == "beam" and judged["width"] == 16 and "budget" not in judged
+    assert [one["seed"] for one in judged["per_seed"]] == [0, 1]
+    for one in judged["per_seed"]:
+        assert one["algorithm"] == "beam" and one["width"] == 16 and "budget" not in one
     # The same updates, with a break after the second, give the same weights.
     asked = [EIGHT, "--algo", "last-move", *FLAGS, "--seeds", "2", "--checkpoint-every", "1"]
     out = tmp_path / "broken"
