@@ -44,6 +44,11 @@ def _rows(id: str, algorithm: str) -> list[Preset]:
     return [row for row in rows if not row.mission or reads_mission(id)]
 
 
+def has_setups(id: str) -> bool:
+    """Return whether the environment with this id has the constructor field `setup`."""
+    return bool(jaxenvs.make(id).setups)
+
+
 def reads_mission(id: str) -> bool:
     """Return whether the environment with this id observes a mission text by default.
 

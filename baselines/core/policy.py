@@ -14,7 +14,7 @@ from jaxtyping import Array, Float32, PyTree
 
 from jaxenvs.core import distributions
 from jaxenvs.core.env import Env
-from jaxenvs.core.masking import Mask, has_illegal, legal_actions
+from jaxenvs.core.masking import Mask, is_masked, legal_actions
 from jaxenvs.core.random import Key
 
 from . import value_scales
@@ -133,7 +133,7 @@ class Policy:
         `mask` is `env.action_mask(state)`; `TypeError` is raised if it is missing although `env`
         has illegal actions.
         """
-        if mask is None and has_illegal(self.env):
+        if mask is None and is_masked(self.env):
             raise TypeError(
                 f"{self.env_id or self.env.name} forbids some actions in some states: give "
                 f"mask=env.action_mask(state) with the observation, or use act(key, memory, state)"

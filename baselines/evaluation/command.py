@@ -38,7 +38,7 @@ from ..core.policy import Policy
 from ..core.policy_statement import as_phrase, describe
 from ..core.terminal import activity
 from ..storage import checkpoints
-from ..storage.runs import Run, load_policy
+from ..storage.runs import Config, Run, load_policy
 from . import regret, upstream, worst
 
 SUMMARY = """\
@@ -60,6 +60,7 @@ EXAMPLES = (
     "eval runs/doorkey --in minigrid",
     "eval runs/craft --in craftax --episodes 1024 --greedy",
     "eval runs/doorkey --param max_steps_in_episode=50",
+    "eval runs/craft --setup original",
     "eval runs/games --set levels=test --random",
     "eval runs/muzero --simulations 0",
     "eval runs/doorkey --regret",
@@ -92,6 +93,7 @@ def _run(argv: list[str]) -> int:
             "policy": describe(policies[0], args.greedy),
             "best": args.best,
             "fields": {**config.fields, **fields},
+            **_setups(config, policies[0].env),
             "params": {**config.params, **params},
             **({"chosen_by": _chosen_by(run)} if args.best else {}),
             "seeds": [
@@ -130,10 +132,19 @@ def _statements(found: dict[str, Any]) -> list[str]:
     """Return sentences that say how the policy acted and, with --best, how it was chosen."""
     episodes = f"{found['episodes']} episodes{' per seed' if found['seeds'][1:] else ''}"
     lines = [f"Evaluated over {episodes}: {as_phrase(found['policy'])}."]
+    if setup := found.get("setup"):
+        lines.append(f"Setup: trained {setup['trained']}, evaluated {setup['evaluated']}.")
     if found["best"]:
         chosen = "; ".join(dict.fromkeys(each["policy"] for each in found["chosen_by"]))
         lines.append(f"The best while training, chosen over {chosen}.")
     return lines
+
+
+def _setups(config: Config, env: Any) -> dict[str, Any]:
+    """Return the setups of training and evaluation; {} if the environment has none."""
+    if not env.setups:
+        return {}
+    return {"setup": {"trained": config.env_fields["setup"], "evaluated": env.setup}}
 
 
 def _chosen_by(run: Run) -> list[dict[str, Any]]:

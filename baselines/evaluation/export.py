@@ -26,7 +26,7 @@ from jaxenvs.commands.parser import Parser, UsageError, guarded, number, unwrita
 from jaxenvs.core import distributions
 from jaxenvs.core.extras import require
 from jaxenvs.core.files import replacing
-from jaxenvs.core.masking import has_illegal
+from jaxenvs.core.masking import is_masked
 
 from ..core import value_scales
 from ..core.policy import Policy
@@ -104,7 +104,7 @@ def program(policy: Policy) -> bytes:
 
     env = policy.env
     given = [policy.begin(), jax.eval_shape(env.observe, env.state_shape)]
-    if has_illegal(env):
+    if is_masked(env):
         given.append(jax.eval_shape(env.action_mask, env.state_shape))
     exported = export.export(jax.jit(jax.vmap(exportable(policy))), platforms=PLATFORMS)
     return bytes(exported(*jax.tree.map(rows, given)).serialize())
@@ -184,7 +184,7 @@ def described(policy: Policy, run: Run) -> dict[str, Any]:
         "obs": shown(jax.eval_shape(env.observe, env.state_shape)),
         "memory": shown(begin),
         "first_memory": jax.tree.map(lambda leaf: leaf.tolist(), begin),
-        "mask": has_illegal(env),
+        "mask": is_masked(env),
         "actions": list(env.action_names),
         "distribution": distribution(env.action_space),
         "value": value(policy),

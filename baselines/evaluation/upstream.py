@@ -21,7 +21,7 @@ from jaxtyping import Array, PyTree
 from jaxenvs.commands.fields import PARAM
 from jaxenvs.core import registry
 from jaxenvs.core.extras import require
-from jaxenvs.core.masking import has_illegal
+from jaxenvs.core.masking import is_masked
 from jaxenvs.core.param_values import settings
 from jaxenvs.core.typed import pip
 from jaxenvs.core.wrappers import PreviousStep, Wrapper
@@ -111,7 +111,7 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
     env = policy.env
     check_installed(env.package)
     importlib.import_module(env.package)  # importing the package registers its ids
-    if has_illegal(env):
+    if is_masked(env):
         raise NotThereError(f"{env.package} does not tell which actions of {id} are legal")
     if policy.search and policy.search.needs_state:
         raise NotThereError(
@@ -154,7 +154,7 @@ def _craftax(policy: Policy, id: str, key: Array, count: int, greedy: bool) -> E
     def one(key: Array, memory: PyTree[Array], state: Any) -> tuple[Any, ...]:
         key_act, key_step = jax.random.split(key)
         ours = policy.env.from_upstream(state)
-        mask = policy.env.action_mask(ours) if has_illegal(policy.env) else None
+        mask = policy.env.action_mask(ours) if is_masked(policy.env) else None
         memory, action = policy.decide(
             key_act, memory, policy.env.observe(ours), mask, ours, greedy=greedy
         )

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs import Step
-from jaxenvs.core.masking import Mask, has_illegal
+from jaxenvs.core.masking import Mask, is_masked
 
 from ..core import rollouts
 from ..core.learner import SEEDS, Learner
@@ -144,7 +144,7 @@ def allowed(learner: Learner[Any], runner: Runner) -> Mask:
     always counts as legal, so that every mask allows at least one action.
     """
     env = learner.env.env
-    if not has_illegal(env):
+    if not is_masked(env):
         return None
     predict = functools.partial(model_of(learner).apply, runner.model.weights, method="allowed")
     logits: Any = jax.vmap(predict)(*jax.vmap(vocabulary_of(env).read)(runner.obs))

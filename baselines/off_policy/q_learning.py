@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs.core.facts import identity
-from jaxenvs.core.masking import has_illegal
+from jaxenvs.core.masking import is_masked
 
 from ..core import minibatches, priorities, replay_buffer, rollouts
 from ..core.learner import SEEDS, Learner
@@ -129,7 +129,7 @@ def collect(
         key_action, key_step = jax.random.split(key)
         sizes = (learner.env.num_envs, learner.network.num_actions)
         explore = q_network.exploration_draws(
-            key_action, *sizes, epsilon, not has_illegal(learner.env.env)
+            key_action, *sizes, epsilon, not is_masked(learner.env.env)
         )
         return jax.random.fold_in(key, 0), key_step, explore
 

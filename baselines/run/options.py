@@ -213,6 +213,9 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
         # Write `obs` explicitly: without it, `Config.env_fields` would add the image observation,
         # as for older runs.
         given["obs"] = "dict"
+    if is_new and "setup" not in given and presets.has_setups(options.id):
+        # Write `setup` explicitly, too: without it, the run would count as an older, masked one.
+        given["setup"] = getattr(jaxenvs.make(options.id), "setup")  # noqa: B009 - not in `Env`
     swept = sweep.parse(options.sweep, options.settings, algorithm)
     config = Config(
         id=options.id,

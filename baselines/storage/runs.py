@@ -39,7 +39,7 @@ from .. import GYM, registry
 from ..core import value_scales
 from ..core.learner import Algorithm
 from ..core.policy import Policy
-from ..presets import reads_mission
+from ..presets import has_setups, reads_mission
 from ..registry import ALGORITHMS
 from . import checkpoints, config_file, folder
 from .checkpoints import RunError as RunError
@@ -78,15 +78,19 @@ class Config:
 
     @property
     def env_fields(self) -> dict[str, Any]:
-        """Constructor fields; `obs="image"` is added if an old config.json omits `obs`.
+        """Constructor fields, with values that an old config.json omits: `obs` and `setup`.
 
         In old versions, all Grid environments observed the image by default. Environments with a
-        mission (a text that states the task) now observe a `dict` by default. A new run in one of
-        them always has `obs` in config.json, so a file without `obs` is from an old version.
+        mission (a text that states the task) now observe a `dict` by default. Craft had one setup,
+        which is now called `masked`. New runs in these environments always have `obs` or `setup` in
+        config.json, so a file without it is from an old version.
         """
-        if self.id.startswith(GYM) or "obs" in self.fields or not reads_mission(self.id):
+        if self.id.startswith(GYM):
             return self.fields
-        return {"obs": "image", **self.fields}
+        older = {"obs": "image"} if "obs" not in self.fields and reads_mission(self.id) else {}
+        if "setup" not in self.fields and has_setups(self.id):
+            older = {"setup": "masked"}
+        return {**older, **self.fields}
 
     @property
     def typed(self) -> str:

@@ -21,7 +21,8 @@ from ..core import registry
 from ..core.param_values import constructor_fields, names
 
 FLAG, PARAM = "--set", "--param"
-LEVELS = "--levels"  # short for `--set levels=FILE`
+LEVELS, SETUP = "--levels", "--setup"
+SHORT = {LEVELS: "levels", SETUP: "setup"}  # flag -> the constructor field that it sets
 EXAMPLES = {FLAG: "view_size=5", PARAM: "max_steps_in_episode=50"}
 WORDS = {"true": True, "false": False, "none": None, "null": None}
 CLOSING = {"(": ")", "[": "]", "{": "}"}
@@ -80,22 +81,22 @@ def gathered(argv: Iterable[str], levels: bool = False) -> list[str]:
     arguments `--set a=1 b=2`, `--set a=1 --set b=2` and `--set=a=1 --set=b=2` therefore become
     equal.
     """
-    return _gathered(_gathered(_with_levels(argv) if levels else argv, PARAM), FLAG)
+    return _gathered(_gathered(_with_short(argv) if levels else argv, PARAM), FLAG)
 
 
-def _with_levels(argv: Iterable[str]) -> Iterator[str]:
-    """Yield the arguments with `--set levels=FILE` instead of `--levels FILE`."""
+def _with_short(argv: Iterable[str]) -> Iterator[str]:
+    """Yield the arguments with `--set levels=FILE` instead of `--levels FILE`, and so on."""
     arguments = iter(argv)
     for argument in arguments:
-        name, equals, path = argument.partition("=")
-        if name != LEVELS:
+        name, equals, value = argument.partition("=")
+        if name not in SHORT:
             yield argument
             continue
-        path = path if equals else next(arguments, "")
-        if path and (equals or not path.startswith("-")):
-            yield from (FLAG, written("levels", path))
-        else:  # no file follows `--levels`; the command's parser reports this mistake
-            yield from filter(None, (LEVELS, path))
+        value = value if equals else next(arguments, "")
+        if value and (equals or not value.startswith("-")):
+            yield from (FLAG, written(SHORT[name], value))
+        else:  # nothing follows the flag; the command's parser reports this mistake
+            yield from filter(None, (name, value))
 
 
 def _gathered(argv: Iterable[str], flag: str) -> list[str]:

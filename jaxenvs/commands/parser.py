@@ -69,9 +69,11 @@ class Parser(argparse.ArgumentParser):
         self.add_params()
 
     def add_levels(self) -> None:
-        """Add the option `--levels FILE`, which `read` turns into `--set levels=FILE`."""
+        """Add the options `--levels FILE` and `--setup NAME`, short for `--set levels=FILE`, ..."""
         words = "begin episodes in the levels of this file or folder; short for --set levels=FILE"
         self.add_argument(fields.LEVELS, metavar="FILE", help=words)
+        words = "setup of Craft: original, masked or eased; short for --set setup=NAME"
+        self.add_argument(fields.SETUP, metavar="NAME", help=words)
         self.has_levels = True
 
     def add_params(self) -> None:

@@ -29,8 +29,13 @@ def legal(logits: Float[Array, "*batch actions"], mask: Mask) -> Float[Array, "*
 
 
 def legal_actions(env: Env, state: Any, params: Any = None) -> Mask:
-    """Return the mask of legal actions in a state; None if `env` never forbids an action."""
-    return env.action_mask(state, params) if has_illegal(env) else None
+    """Return the mask of legal actions in a state; None if learners use no mask in `env`."""
+    return env.action_mask(state, params) if is_masked(env) else None
+
+
+def is_masked(env: Env) -> bool:
+    """Return whether learners use a mask in `env`: it forbids actions, and its setup has masks."""
+    return env.uses_mask and has_illegal(env)
 
 
 @functools.lru_cache(maxsize=256)

@@ -257,7 +257,7 @@ class CraftClassic(CraftEnv):
     rules: ClassVar[Rules] = CLASSIC
     achievements: ClassVar[tuple[str, ...]] = tuple(a.name.lower() for a in CLASSIC.achievements)
     measures: ClassVar[tuple[str, ...]] = diagnostics.names(CLASSIC)
-    reward_range: ClassVar[tuple[float, float]] = (-0.9, len(CLASSIC.achievements) + 0.9)
+    reward_range: ClassVar[tuple[float, float]] = (-1.0, len(CLASSIC.achievements) + 0.9)
 
     def __post_init__(self) -> None:
         """Raise an error if a field of the environment has an invalid value."""

@@ -37,6 +37,7 @@ from .chance import Draws
 from .ground import Ground
 from .look import pictures, sprites, tiles
 from .packing import UNKNOWN, Known
+from .setups import EASED, ORIGINAL, SETUPS, eased_reward, repaired
 from .state import (
     MOST_MOBS,
     CraftState,
@@ -62,6 +63,7 @@ class CraftEnv(Env):
     """
 
     obs: str = "symbolic"  # kind of observation, one of OBSERVATIONS
+    setup: str = ORIGINAL  # reward, masks and marks of the task, one of SETUPS, see module `setups`
     task: str | None = None  # name of the only rewarded achievement; None: all are rewarded
     slots: Slots = Slots()  # number of slots for mobs, projectiles and plants
     # Mobs appear only on cells whose distance from the player is below this value. Classic counts
@@ -85,6 +87,7 @@ class CraftEnv(Env):
     # Functions applied after certain stages to limit XLA's fusion, see `compiler`.
     edges: ClassVar[Mapping[Rule, Rule]] = {}
     observations: ClassVar[tuple[str, ...]] = OBSERVATIONS
+    setups: ClassVar[tuple[str, ...]] = SETUPS
     status_rows: ClassVar[int] = 2  # height of the drawn inventory below the view, in cells
     pixel_size: ClassVar[int] = 7  # side of a cell in pixels, in the observation `pixels`
     most_seen: ClassVar[float] = 1.0  # highest value that occurs in the symbolic observation
@@ -95,6 +98,7 @@ class CraftEnv(Env):
         """Raise an error if a field of the environment has an invalid value."""
         owner = type(self).__name__
         checks.one_of(owner, "obs", self.obs, OBSERVATIONS)
+        checks.one_of(owner, "setup", self.setup, SETUPS)
         if self.task is not None:
             checks.one_of(owner, "task", self.task, self.achievements)
         checks.integer_field(owner, "reach", self.reach, 1, MOST_REACH)
@@ -107,6 +111,16 @@ class CraftEnv(Env):
                 f"{owner}: slots={self.slots} has {sum(self.slots.mobs.values())} mobs; "
                 f"there may be at most {MOST_MOBS}"
             )
+
+    @property
+    def uses_mask(self) -> bool:
+        """Whether learners use the action mask: in every setup but `original`."""
+        return self.setup != ORIGINAL
+
+    @property
+    def skips_forced(self) -> bool:
+        """Whether learners skip the steps in which the player sleeps or rests: if `eased`."""
+        return self.setup == EASED
 
     @property
     def limits(self) -> dict[str, tuple[float, float]]:
@@ -241,7 +255,10 @@ class CraftEnv(Env):
         after = moment.world
         new = tuple(a & ~b for a, b in zip(after.earned, before.earned, strict=True))
         gained = after.vitals["health"] - before.vitals["health"]
-        reward = reward_of(self.rules, new, gained)
+        if self.setup == EASED:
+            reward = eased_reward(self.rules, before, after, new)
+        else:
+            reward = reward_of(self.rules, new, gained)
         if self.task is not None:
             reward = earned_vector(self.rules, new)[self.achievements.index(self.task)]
         return Transition(
@@ -275,7 +292,9 @@ class CraftEnv(Env):
         if self.obs == "pixels":
             return self.picture(state, self.pixel_size, params)
         show = self.sight.symbolic if self.obs == "symbolic" else self.sight.ids
-        return show(self.rules, state.map, self.world(state), self.light(state, params))
+        world = self.world(state)
+        world = repaired(self.rules, world) if self.setup == EASED else world
+        return show(self.rules, state.map, world, self.light(state, params))
 
     def action_mask(self, state: CraftState, params: Any = None) -> Bool[Array, " actions"]:
         """Return which actions may have an effect; noop is always allowed.

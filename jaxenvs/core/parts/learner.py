@@ -33,8 +33,20 @@ class LearnerPart(Part):
     success_is: ClassVar[str] = "success"
     # Names of the numbers that `measure` returns, in order. A name may have parts, joined by `/`.
     measures: ClassVar[tuple[str, ...]] = ()
+    # Allowed values of the constructor field `setup`; empty if there is no such field.
+    setups: ClassVar[tuple[str, ...]] = ()
     # Names of the sets of tasks that `trials` can draw from.
     task_sets: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def uses_mask(self) -> bool:
+        """Whether learners use the action mask, if the environment forbids actions."""
+        return True
+
+    @property
+    def skips_forced(self) -> bool:
+        """Whether learners skip forced steps, in which one action is legal."""
+        return False
 
     @property
     def full_observations(self) -> tuple[str, ...]:

@@ -1,0 +1,44 @@
+"""Tests of the setups of Craft in runs: config, old runs, and evaluation under another setup."""
+
+import json
+
+import pytest
+from tiny import FLAGS
+
+from jaxenvs import cli
+from jaxenvs.baselines.run import options, train
+from jaxenvs.baselines.storage.runs import Config, Run
+
+CLASSIC = "Craft-Classic-Ids-v0"
+
+
+def test_a_new_run_names_its_setup():
+    made = options.config(options.parse([CLASSIC], "ppo"), "ppo")
+    assert made.fields["setup"] == "original" and not made.env.uses_mask
+    made = options.config(options.parse([CLASSIC, "--set", "setup=eased"], "ppo"), "ppo")
+    assert made.fields["setup"] == "eased" and made.env.skips_forced
+
+
+def test_an_old_run_is_masked():
+    old = Config(CLASSIC, {}, 0, 1, {}, "ppo")
+    assert old.env.setup == "masked" and old.env_fields == {"setup": "masked"}
+    assert Config("Grid-Empty-5x5-v0", {}, 0, 1, {}, "ppo").env_fields == {}
+
+
+def test_a_family_without_setups_refuses_one(tmp_path, capsys):
+    given = ["Grid-Empty-5x5-v0", "--setup", "eased", "--out", str(tmp_path / "run")]
+    assert cli.main(["train", *given]) == 2
+    assert "no field or param 'setup'" in capsys.readouterr().err
+
+
+@pytest.mark.full
+def test_an_eased_policy_is_evaluated_under_the_original_setup(tmp_path, capsys):
+    out, file = tmp_path / "run", tmp_path / "found.json"
+    given = [CLASSIC, "--setup", "eased", *FLAGS, "--total-steps", "512", "--out", str(out)]
+    assert cli.main(["train", *given, "--param", "max_steps_in_episode=40"]) == 0
+    assert Run.open(out).config.fields["setup"] == "eased"
+    asked = ["eval", str(out), "--setup", "original", "--episodes", "4", "--json", str(file)]
+    assert cli.main(asked) == 0
+    assert "Setup: trained eased, evaluated original." in capsys.readouterr().out
+    assert json.loads(file.read_text())["setup"] == {"trained": "eased", "evaluated": "original"}
+    assert train.main(["--resume", str(out)]) == 0
