@@ -88,6 +88,8 @@ def bounds(kind: type) -> dict[str, Bounds]:
 
 def python_type(kind: Any) -> Any:
     """Return the Python type in a field's annotation, such as `float` for `Swept[Share]`."""
+    if type(None) in get_args(kind):
+        return python_type(get_args(kind)[0]) | None
     first = get_args(kind)[0] if is_swept(kind) else kind
     return get_args(first)[0] if _declared(first) else first
 

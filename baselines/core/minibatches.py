@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Int32, PyTree
@@ -26,9 +27,15 @@ def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.Gra
     computes the progress of the run from `every` and the optimiser's step count. With `stacked`,
     the weights of several networks are stacked along a first axis, so Muon treats arrays with three
     axes as stacks of matrices. Weight decay applies only to the weights that `decaying` selects.
+
+    Muon (Jordan, 2024) orthogonalises the Nesterov momentum of each matrix by five Newton-Schulz
+    steps, and multiplies it by sqrt(max(1, outputs / inputs)). Adam updates all other weights; its
+    learning rate is multiplied by the setting `vector_rate`.
     """
     rate, decay = learning_rate(settings, every), settings.weight_decay
-    momentum = getattr(settings, "momentum", 0.9)
+    given = getattr(settings, "momentum", None)
+    momentum, beta = (0.9, 0.95) if given is None else (given, given)
+    share = getattr(settings, "vector_rate", 1.0)
     matrices = _matrices if stacked else None
     chosen = {
         "adam": lambda: optax.adam(rate, b1=momentum, eps=1e-5),
@@ -36,9 +43,11 @@ def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.Gra
         "radam": lambda: optax.radam(rate, b1=momentum),
         "muon": lambda: optax.contrib.muon(
             rate,
+            beta=beta,
             weight_decay=decay,
             weight_decay_mask=decaying,
             adam_b1=momentum,
+            adam_learning_rate=rate if share == 1.0 else lambda steps: share * rate(steps),
             muon_weight_dimension_numbers=matrices,
         ),
     }[settings.optimiser]()
@@ -78,12 +87,15 @@ def learning_rate(settings: Any, every: int = 1) -> Callable[[Any], Array]:
     """Return the learning-rate schedule, a function of the optimiser's step count.
 
     `every` is the number of the learner's gradient steps per step of the optimiser. If the setting
-    `anneal` is on, the rate falls linearly with the progress of the run.
+    `anneal` is on, the rate falls to zero with the progress of the run: linearly, or as the half
+    cosine (1 + cos(pi * progress)) / 2.
     """
+    cosine = getattr(settings, "schedule", "linear") == "cosine"
 
     def schedule(steps: Any) -> Array:
         done = settings.progress(settings.updates_of(steps, every), settings.rate_since)
-        return settings.learning_rate * (1.0 - done if settings.anneal else jnp.ones_like(done))
+        left = 0.5 * (1.0 + jnp.cos(np.pi * done)) if cosine else 1.0 - done
+        return settings.learning_rate * (left if settings.anneal else jnp.ones_like(done))
 
     return schedule
 

@@ -11,6 +11,7 @@ MAZES = r"(Grid|BabyAI)-.*"
 MEMORY = r"Grid-Memory.*"
 CRAFT = r"Craft-.*"
 CRAFT_CLASSIC_IDS = r"Craft-Classic-Ids-v\d+"
+CRAFT_IDS = r"Craft-Ids-v\d+"  # the whole game
 CARTPOLE = r"Classic-CartPole-v\d+"
 PENDULUM = r"Classic-Pendulum-v\d+"
 EIGHT_PUZZLE = r"Puzzle-SlidingTile-3x3-v\d+"

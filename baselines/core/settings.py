@@ -26,6 +26,7 @@ from .schedules import Scheduled
 # Largest int32: a run counts its updates, gradient steps and replay-buffer slots in int32.
 LARGEST = 2**31 - 1
 Optimiser = Literal["adam", "adamw", "radam", "muon"]
+Schedule = Literal["linear", "cosine"]
 EPSILON_SHARE = "it is the share of the run over which epsilon falls"
 Activation = Literal["tanh", "relu", "gelu", "silu"]
 
@@ -117,10 +118,16 @@ class Common(Checked):
     num_envs: Count = 64  # number of environments that step in parallel
     rollout_steps: Count = 128  # steps that each environment makes between two updates
     learning_rate: Swept[NonNegative] = 1e-3  # initial learning rate
-    anneal: bool = True  # whether the learning rate falls linearly to zero
+    anneal: bool = True  # whether the learning rate falls to zero, as `schedule` says
+    schedule: Schedule = "linear"  # shape of the falling learning rate: linear, or half a cosine
     gamma: Swept[Share] = 0.99  # discount factor
     max_grad_norm: Swept[Unlimited] = 0.5  # gradients are clipped to this global norm
     optimiser: Optimiser = "adam"  # optimiser to which the clipped gradients are passed
+    # decay rate of the moving average of gradients: Adam's beta_1 and Muon's beta, such as 0.9;
+    # None: 0.9, and 0.95 for Muon's matrices
+    momentum: Annotated[float, Bounds(most=1.0, below=True)] | None = None
+    # factor of the learning rate of vectors, such as biases; 1 unless the optimiser is muon
+    vector_rate: NonNegative = 1.0
     weight_decay: Swept[NonNegative] = 0.0  # weight decay of layer kernels; needs adamw or muon
     hidden: Widths = (128, 128)  # widths of the network's hidden layers
     embed: NonNegativeInt = 8  # embedding size of each cell of a map; 0: cells are one-hot vectors
@@ -140,6 +147,12 @@ class Common(Checked):
 
     def check(self) -> None:
         super().check()
+        if self.steps_per_update > LARGEST:
+            raise ValueError(
+                f"num_envs={self.num_envs} and rollout_steps={self.rollout_steps} make "
+                f"{self.steps_per_update:,} steps per update, more than the {LARGEST:,} that are "
+                f"numbered; give fewer"
+            )
         self.check_share(self.num_envs, "a rollout")
         if len(self.conv) % 2 or min(self.conv, default=1) < 1:
             raise ValueError(
@@ -150,6 +163,11 @@ class Common(Checked):
             raise ValueError(
                 f"weight_decay={self.weight_decay}: optimiser={self.optimiser} has none; give "
                 f"optimiser=adamw or muon"
+            )
+        if self.vector_rate != 1.0 and self.optimiser != "muon":
+            raise ValueError(
+                f"vector_rate={self.vector_rate}: optimiser={self.optimiser} has one learning "
+                f"rate; give optimiser=muon"
             )
 
     def check_share(self, num_envs: int, what: str) -> None:

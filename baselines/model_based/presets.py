@@ -20,28 +20,6 @@ OPEN_WORLD_BY_DYNA = {
     "imagined_steps": 16,
 }
 
-# Dyna for Craft on a GPU. These settings were neither tuned nor run, because no GPU was available.
-# The model is about as large as in Dedieu et al. (2025); other settings differ.
-OPEN_WORLD_GPU_BY_DYNA = {
-    **OPEN_WORLD_BY_DYNA,
-    "total_steps": 1_000_000,
-    "entropy": 0.01,
-    "warm_up": 200_000,
-    "hidden": (512, 512),
-    "neighbours": 64,
-    "capacity": 128_000,
-    "context": 20,
-    "width": 128,
-    "num_heads": 8,
-    "depth": 3,
-    "model_rate": 1e-3,
-    "model_steps": 500,
-    "model_batch": 48,
-    "imagined_rollouts": 50,
-    "imagined_envs": 96,
-    "imagined_steps": 20,
-}
-
 DYNA = (
     *rows(
         "dyna",
@@ -51,7 +29,6 @@ DYNA = (
         # the smallest reward from 0: it is 1.2 after the transform h of two_hot.py.
         (r"Puzzle-2048-v\d+", {"atoms": 70, "spacing": 1.0}),
     ),
-    *rows("dyna", (r"Craft-.*Ids-v\d+", OPEN_WORLD_GPU_BY_DYNA), name="gpu"),
 )
 
 # Settings for Craft Classic. A reward is 1 for an achievement and 0.1 for a point of health. In

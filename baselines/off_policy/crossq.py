@@ -40,7 +40,9 @@ class Settings(sac.Settings):
     """
 
     learning_rate: Swept[float] = 1e-3  # learning rate of actor, critics and temperature
-    momentum: Annotated[float, Bounds(most=1.0, below=True)] = 0.5  # Adam's beta_1
+    momentum: Annotated[float, Bounds(most=1.0, below=True)] = (
+        0.5  # decay rate of the moving average of gradients
+    )
     critic_hidden: tuple[int, ...] = (2048, 2048)  # widths of the critics' hidden layers
     actor_every: int = 3  # gradient steps of the critics per gradient step of the actor
     # always 1, because CrossQ has no target networks

@@ -46,6 +46,11 @@ class Settings(Scaling):
     value_weight: Swept[NonNegative] = 0.5  # coefficient of the value loss
     clip: Swept[NonNegative] = 0.2  # clipping range epsilon of the probability ratio
     entropy: Swept[NonNegative] = 0.01  # coefficient of the entropy bonus
+    # coefficient of the entropy bonus at the end of the run, which it approaches linearly; None:
+    # the coefficient is constant
+    entropy_end: NonNegative | None = None
+    # whether advantages are standardised in each minibatch: mean 0, standard deviation 1
+    standardise: bool = True
     # lower bound of the standard deviation by which advantages are divided
     advantage_floor: Swept[NonNegative] = 1e-8
     bonus: NonNegative = 0.0  # weight of the exploration bonus (exploration/); 0: no bonus
@@ -123,6 +128,7 @@ def learn(
     `batch` is the result of `targets`, but its first axis indexes items: single steps, or
     sequences. The items are shuffled into minibatches.
     """
+    learner = annealed(learner, runner)
     orders = minibatches.shuffled_items(learner.settings, batch, key)
     scales = normalisers(learner, batch, orders)
     explained = explained_variance(learner, batch[0].value, batch[2])
@@ -141,14 +147,26 @@ def explained_variance(learner: Learner[Any], value: Array, target: Array) -> Ar
     return jnp.where(total > 0.0, 1.0 - error / jnp.where(total > 0.0, total, 1.0), 0.0)
 
 
+def annealed(learner: Learner[Any], runner: Any) -> Learner[Any]:
+    """Return the learner with the entropy coefficient of the next update as its setting."""
+    settings = learner.settings
+    if settings.entropy_end is None:
+        return learner
+    progress = settings.progress(settings.updates_of(minibatches.step_count(runner.optimiser)))
+    entropy = settings.entropy + (settings.entropy_end - settings.entropy) * progress
+    return dataclasses.replace(learner, settings=dataclasses.replace(settings, entropy=entropy))
+
+
 def normalisers(
     learner: Learner[Any], batch: tuple[Any, ...], orders: Int32[Array, "minibatches items"]
 ) -> tuple[Array, Array]:
     """Return the mean and standard deviation of each minibatch's advantages, over all devices.
 
     `orders` has the indices of each minibatch's items. A standard deviation below `advantage_floor`
-    is replaced by `advantage_floor`.
+    is replaced by `advantage_floor`. Without the setting `standardise`, they are 0 and 1.
     """
+    if not learner.settings.standardise:
+        return jnp.zeros(len(orders)), jnp.ones(len(orders))
     mean, variance = learner.devices.moments(minibatches.take(batch[1], orders))
     return mean, jnp.maximum(jnp.sqrt(variance), learner.settings.advantage_floor)
 

@@ -7,6 +7,7 @@ from ..core.preset import (
     CARTPOLE,
     CRAFT,
     CRAFT_CLASSIC_IDS,
+    CRAFT_IDS,
     EIGHT_PUZZLE,
     GAMES,
     MAZES,
@@ -145,6 +146,48 @@ OPEN_WORLD_GPU_BY_MEMORY = {
     "activation": "tanh",
     "target_scaling": 0.0,
     "value_weight": 0.5,
+}
+
+# Settings of recurrent PPO for Craft Classic on GPUs, with the spatial network. The horizon of
+# `gamma` is 333 steps, because a policy that only reaches the next reward neglects food and drink.
+# A minibatch has 512 sequences of 32 steps. No run with these settings is recorded.
+OPEN_WORLD_GPU_BY_SIGHT = {
+    **OPEN_WORLD_GPU,
+    **OPEN_WORLD_BY_SIGHT,
+    "num_envs": 8192,
+    "rollout_steps": 32,
+    "epochs": 2,
+    "minibatches": 16,
+    "learning_rate": 4.5e-4,
+    "gamma": 0.997,
+    "gae_lambda": 0.9,
+    "entropy": 0.01,
+    "entropy_end": 0.003,
+    "hidden": (256, 256),
+    "chunk": 4,
+}
+
+# Settings of recurrent PPO for the whole game of Craft on GPUs, from PufferLib's `craftax_1m.ini`
+# where the learner has the same setting. A minibatch has 256 sequences of 128 steps. No run with
+# these settings is recorded.
+WHOLE_GAME_GPU_BY_SIGHT = {
+    **OPEN_WORLD_GPU_BY_SIGHT,
+    "num_envs": 4096,
+    "rollout_steps": 128,
+    "cell": "mingru",
+    "layers": 4,
+    "optimiser": "muon",
+    "learning_rate": 0.0037,
+    "momentum": 0.94,
+    "vector_rate": 0.1,
+    "schedule": "cosine",
+    "max_grad_norm": 0.64,
+    "clip": 0.3,
+    "gamma": 0.999,
+    "gae_lambda": 0.87,
+    "entropy": 0.002,
+    "entropy_end": 0.0005,
+    "chunk": 2,
 }
 
 # Settings for classic control: small networks, and short rollouts in few environments.
@@ -340,9 +383,15 @@ PPO_WITH_MEMORY = (
     *rows(
         "ppo-rnn",
         (CRAFT_CLASSIC_IDS, OPEN_WORLD_BY_SIGHT),
-        (r"Craft-Ids-v\d+", {"num_envs": 128, "rollout_steps": 32}),
+        (CRAFT_IDS, OPEN_WORLD_BY_SIGHT),
     ),
-    *rows("ppo-rnn", (CRAFT, OPEN_WORLD_GPU_BY_MEMORY), name="gpu"),
+    *rows(
+        "ppo-rnn",
+        (CRAFT, OPEN_WORLD_GPU_BY_MEMORY),
+        (CRAFT_CLASSIC_IDS, OPEN_WORLD_GPU_BY_SIGHT),
+        (CRAFT_IDS, WHOLE_GAME_GPU_BY_SIGHT),
+        name="gpu",
+    ),
     *rows(
         "ppo-trxl",
         (MEMORY, LOOK_BACK_BY_ATTENTION),

@@ -69,6 +69,11 @@ class Settings(ppo.Settings):
         for name, reason in ONE_PROCESS.items():
             if value := getattr(self, name):
                 raise ValueError(f"{name}={value}: {reason}; omit it")
+        if not self.standardise and self.mode == "async":
+            raise ValueError(
+                "standardise=False: with mode=async, V-trace standardises advantages; give "
+                "mode=sync, or omit it"
+            )
 
 
 network = ppo.network
@@ -89,6 +94,7 @@ def update(
     """
     key_rest, key_learn = jax.random.split(jax.random.wrap_key_data(runner.key))
     runner, stale = runner._replace(obs=last_obs), learner.settings.mode == "async"
+    learner = ppo.annealed(learner, runner)
     batch = minibatches.as_steps((corrected if stale else ppo.targets)(learner, runner, rollout))
     orders = minibatches.shuffled_items(
         learner.settings, batch, learner.devices.local_key(key_learn)

@@ -22,7 +22,7 @@ from jaxenvs import UnknownIdError
 from jaxenvs.core.vector import VectorState
 
 from .. import old_names
-from ..core import processes, rollouts
+from ..core import memory_needs, processes, rollouts
 from ..core.devices import DIVIDED, EVERYWHERE
 from ..core.learner import SUM, Algorithm, Learner, over_seeds
 from ..core.terminal import activity
@@ -274,14 +274,18 @@ def command(
 def _trace(config: Config, learner: Learner[Any]) -> None:
     """Trace the first update, so that the environment's errors appear before files are written.
 
-    JAX caches the trace, and the first real call of `run_chunk` reuses it.
+    Also print how much memory training needs, or raise `ValueError` if the devices have less. JAX
+    caches the trace, and the first real call of `run_chunk` reuses it.
     """
     keys = jax.ShapeDtypeStruct((len(config.agents),), jax.random.key(0).dtype)
     params, swept = placed_params(learner), sweep.values(config)
     with activity(config.id, "starting"):
         runners = jax.eval_shape(functools.partial(start, learner), keys, params)
         runners = runners._replace(swept=swept) if swept else runners
+        memory = memory_needs.check(learner, runners, partition(learner))
         jax.eval_shape(functools.partial(run_chunk, learner), runners, params)
+    if memory and processes.first():
+        print(memory)
 
 
 def _trained(
