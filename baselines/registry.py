@@ -14,6 +14,7 @@ from jaxenvs.core.spaces import Box, Discrete, MultiDiscrete
 from jaxenvs.levels.files import name_of
 
 from . import GYM
+from .core import restarts
 from .core.devices import ALONE, Devices
 from .core.learner import Algorithm, Learner, Network
 from .core.moments import Normalised, has_floats
@@ -63,7 +64,9 @@ def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learn
         return Learner(row, make_vec(env, 1), network(row, env, vars(settings)), settings, devices)
     venv = devices.batch(env, settings.num_envs, settings.reset_source)
     settings.check_share(venv.num_envs, "a device's share of a rollout")
-    return Learner(row, venv, network(row, env, vars(settings)), settings, devices)
+    learner = Learner(row, venv, network(row, env, vars(settings)), settings, devices)
+    restarts.check(learner)
+    return learner
 
 
 def training_env(name: str, env: Env, settings: Any) -> Env:

@@ -36,6 +36,54 @@ PLAYS = "puzzlescript/test_machine.py -k different_games"
 RARE = "puzzlescript/test_machine.py -k rigid_rules_or"
 
 MUTATIONS = {
+    "a restart takes a state of any score": Mutation(
+        "baselines/core/restarts.py",
+        "1.0 / (jnp.maximum(visits, 1.0) * jnp.maximum(each, 1.0))",
+        "1.0 / jnp.maximum(each, 1.0)",
+        "baselines/test_restarts.py",
+    ),
+    "a state is saved as if its score were one lower": Mutation(
+        "baselines/core/restarts.py",
+        "kind = jnp.minimum(score, kinds) - 1",
+        "kind = jnp.minimum(score, kinds) - 2",
+        "baselines/test_restarts.py",
+    ),
+    "two environments write to the same slot": Mutation(
+        "baselines/core/restarts.py",
+        'keeps = chosen.at[slot].get(mode="fill", fill_value=-1) == envs',
+        "keeps = slot < slots",
+        "baselines/test_restarts.py",
+    ),
+    "an environment restarts from an empty archive": Mutation(
+        "baselines/core/restarts.py",
+        " & (saved.scores > 0).any()",
+        "",
+        "baselines/test_restarts.py",
+    ),
+    "every environment whose episode ended restarts": Mutation(
+        "baselines/core/restarts.py",
+        "rows = due & ended",
+        "rows = ended & (saved.scores > 0).any()",
+        "baselines/test_restarts.py",
+    ),
+    "episodes from saved states are counted": Mutation(
+        "baselines/core/restarts.py",
+        "whole = jnp.where(began_here, ~due, ~restarted)",
+        "whole = jnp.where(began_here, ~due, True)",
+        "baselines/test_restarts.py",
+    ),
+    "a restart begins with an empty recurrent state": Mutation(
+        "baselines/core/restarts.py",
+        "memory=select(rows, memory, runner.memory),",
+        "memory=jax.tree.map(jnp.zeros_like, memory),",
+        "baselines/test_restarts.py",
+    ),
+    "a restart forgets its score": Mutation(
+        "baselines/core/restarts.py",
+        "reached=jnp.where(rows, saved.scores[slot], score),",
+        "reached=score,",
+        "baselines/test_restarts.py",
+    ),
     "a full hand picks up": Mutation(
         "jaxenvs/grid/rules.py",
         "tiles.is_portable(front) & (state.carried == 0)",

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, runtime_checkable
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 from typing_extensions import TypeVar
 
@@ -198,7 +199,12 @@ class Learner(Generic[S, N]):
         measured = getattr(after, "measured", ())
         if isinstance(measured, tuple):
             return after, metrics
-        sums = {f"{name}{SUM}": x for name, x in zip(self.measures, measured, strict=True)}
+        *values, ended = measured
+        if after.restarts:
+            # The log divides sums by the number of episodes, which leaves out episodes from saved
+            # states. The measures are means over all episodes.
+            values = [x * metrics["episodes"] / jnp.maximum(ended, 1.0) for x in values]
+        sums = {f"{name}{SUM}": x for name, x in zip(self.measures, values, strict=True)}
         return after._replace(measured=()), {**metrics, **sums}
 
     @property

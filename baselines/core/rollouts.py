@@ -19,7 +19,7 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs import Step
 from jaxenvs.core.masking import Mask, legal_actions
 
-from . import bonuses, minibatches, moments, returns, reward_scaling, value_scales
+from . import bonuses, minibatches, moments, restarts, returns, reward_scaling, value_scales
 from .learner import SEEDS, Learner
 from .recurrence import reset_memory
 
@@ -66,9 +66,11 @@ class Runner(NamedTuple):
     levels: PyTree[Array] = ()
     # successes in a curriculum's rollout (`curricula.Wins`); set only inside an update
     wins: PyTree[Array] = ()
-    # Sums of `Env.measure` over the episodes that ended in the rollout, float32 (measures,); set
-    # only inside an update. `Learner.update` adds them to the metrics.
+    # Sums of `Env.measure` over the episodes that ended in the rollout, and their number, float32
+    # (measures + 1,); set only inside an update. `Learner.update` adds them to the metrics.
     measured: PyTree[Array] = ()
+    restarts: PyTree[Array] = ()  # `restarts.Restarts`, the saved states
+    visits: PyTree[Array] = ()  # float32 (*seeds, scores), see restarts.py; equal on all devices
     params: PyTree[Array] = None  # environment params; None: the environment's default params
 
     @property
@@ -82,7 +84,7 @@ class Runner(NamedTuple):
 # Fields of `Runner` whose arrays have an environment axis, which is divided among the devices.
 DIVIDED = ("world", "obs", "returns", "lengths", "memory")
 DIVIDED += ("bonus_returns", "bonus_memory", "gain_returns")
-DIVIDED += ("history", "replay_buffer", "priorities", "memories", "found")
+DIVIDED += ("history", "replay_buffer", "priorities", "memories", "found", "restarts")
 
 
 class Rollout(NamedTuple):
@@ -108,6 +110,7 @@ class Rollout(NamedTuple):
     label: PyTree[Array] = ()  # DAgger: int32, the oracle's action; -1: unknown
     # RL²: class labels of the true task, and the goal that the policy receives (0: none)
     task: PyTree[Array] = ()
+    points: PyTree[Array] = ()  # int32, from which `restarts.score_after` computes scores
 
 
 # Result of a `Choose` function: the next recurrent states, the actions, and a dict with the fields
@@ -137,6 +140,7 @@ def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
     obs, world = learner.env.reset(learner.devices.local_key(key_world), params)
     weights = learner.network.init(key_weights, jax.tree.map(lambda leaf: leaf[0], obs))
     envs, memory = learner.env.num_envs, learner.network.begin()
+    memory = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), memory)
     return {
         "weights": weights,
         "optimiser": minibatches.optimiser(learner.settings).init(
@@ -147,9 +151,10 @@ def begin(learner: Learner, key: Array, params: Any = None) -> dict[str, Any]:
         "key": jax.random.key_data(key_rest),
         "returns": jnp.zeros(envs, jnp.float32),
         "lengths": jnp.zeros(envs, jnp.int32),
-        "memory": jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (envs, *leaf.shape)), memory),
+        "memory": memory,
         **reward_scaling.begin(learner.settings, envs),
         **bonuses.begin(learner, obs, key_bonus),
+        **restarts.begin(learner, world, memory),
     }
 
 
@@ -197,12 +202,14 @@ def finish_update(
 ) -> tuple[Any, dict[str, Array]]:
     """Return the runner with updated observation statistics, and all metrics of the update.
 
-    The metrics are `losses`, and sums over the episodes that ended in the rollout.
+    The metrics are `losses`, and sums over the episodes that ended in the rollout. With the setting
+    `restart_share`, the runner's environments may continue from saved states.
     """
     if isinstance(learner.network, moments.Normalised):
         weights = learner.network.merged_with(runner.weights, rollout.obs, learner.devices)
         runner = runner._replace(weights=weights)
-    return runner, {**episode_sums(rollout), **losses}
+    runner, rollout, of_restarts = restarts.after_rollout(learner, runner, rollout)
+    return runner, {**episode_sums(rollout), **losses, **of_restarts}
 
 
 def act(
@@ -230,21 +237,23 @@ def act(
     if record is not None:
         runner = record(learner, runner, mask, action, step, successor)
     after, ends = after_step(learner, runner, step)
+    ends |= {"points": restarts.points(learner, step)}
     measured = measure_ends(learner, runner, step, successor)
     transition = Rollout(obs=runner.obs, reward=step.reward, **chosen, **ends)
     return (after, finals), (transition, measured)
 
 
 def measure_ends(learner: Learner, runner: Any, step: Step, successor: PyTree) -> PyTree[Array]:
-    """Return the sums of `Env.measure`, (measures,), over the episodes that a step ended.
+    """Return the sums of `Env.measure` over the episodes that a step ended, and their number.
 
-    `runner` is the training state before the step, and `successor` has the states before any reset.
-    The result is () if the environment measures nothing.
+    The result is an array (measures + 1,), or () if the environment measures nothing. `runner` is
+    the training state before the step, and `successor` has the states before any reset.
     """
     env = learner.env.env
     if not env.measures:
         return ()
     found = jax.vmap(env.measure)(runner.world.env, step._replace(state=successor))
+    found = jnp.pad(found, ((0, 0), (0, 1)), constant_values=1.0)
     return jnp.where(step.done[:, None], found, 0.0).sum(axis=0)
 
 

@@ -226,6 +226,28 @@ class Scaling(Learning):
 
 
 @dataclasses.dataclass(frozen=True)
+class Restarting(Common):
+    """Settings of restarts from saved states (restarts.py)."""
+
+    # probability, such as 0.2, that an environment whose episode ended continues from a saved state
+    # that the policy reached before; 0: every episode begins in a new level
+    restart_share: Annotated[
+        float, Bounds(most=1.0, below=True, hint="with 1, no episode would begin in a new level")
+    ] = 0.0
+    # number of saved states for each score, over all devices; a saved state needs the memory of
+    # one environment's state
+    restart_slots: Count = 64
+
+    # reason why a learner cannot restart environments from saved states; "": it can
+    no_restarts: ClassVar[str] = ""
+
+    def check(self) -> None:
+        super().check()
+        if self.restart_share and self.no_restarts:
+            raise ValueError(f"restart_share={self.restart_share}: {self.no_restarts}; omit it")
+
+
+@dataclasses.dataclass(frozen=True)
 class Memory:
     """Settings shared by the learners with recurrent networks."""
 

@@ -84,6 +84,8 @@ class Settings(ppo_rnn.Settings):
     # category's probability; 0: every category can be sampled.
     least_chance: Share = 0.05
 
+    no_restarts = "the model's summary of an episode is not saved; give --algo ppo-rnn"
+
     def check(self) -> None:
         super().check()
         self._check_windows()

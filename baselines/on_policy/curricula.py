@@ -43,6 +43,8 @@ class OverLevels(ppo_rnn.Settings):
     # source of levels at resets; every value gives the level that the curriculum chose
     reset_source: str | None = "fresh"
 
+    no_restarts = "the curriculum chooses the level of every episode"
+
     def check(self) -> None:
         super().check()
         fixed = {"bonus": 0.0, "reward_scaling": False}

@@ -31,13 +31,13 @@ from ..core.bonuses import Bonus, Novelty
 from ..core.bounds import Bounds, NonNegative, Swept
 from ..core.learner import Learner
 from ..core.rollouts import Chosen, Rollout, Runner
-from ..core.settings import Activation, Scaling
+from ..core.settings import Activation, Restarting, Scaling
 from ..exploration import KINDS
 from ..networks.policies import ActorCritic
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Scaling):
+class Settings(Restarting, Scaling):
     """Hyperparameters of PPO.
 
     Presets (presets.py) change some defaults per environment; command-line flags override presets.

@@ -26,13 +26,13 @@ from ..core.bounds import Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.rollouts import Chosen, Rollout, Runner
-from ..core.settings import Exploration, Optimiser, Scaling
+from ..core.settings import Exploration, Optimiser, Restarting, Scaling
 from ..networks import q_network
 from ..networks.q_network import QNetwork, RecurrentQ
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Exploration, Scaling):
+class Settings(Exploration, Restarting, Scaling):
     """Hyperparameters of PQN.
 
     Presets (presets.py) change some defaults per environment; command-line flags override presets.

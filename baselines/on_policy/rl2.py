@@ -73,6 +73,8 @@ class Settings(ppo_rnn.Settings):
     # initial fraction of environments whose policy receives the true goal
     privileged_share: Share = 0.0
 
+    no_restarts = "a trial's later episodes need its earlier ones"
+
     def check(self) -> None:
         super().check()
         if not self.trial_steps and not self.trial_episodes:

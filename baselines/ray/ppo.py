@@ -31,6 +31,7 @@ ONE_PROCESS = {  # settings that do not work with several processes, each with t
     "target_scaling": "actors do not know the scale of the targets",
     "normalize_obs": "actors keep no running statistics",
     "reward_scaling": "actors keep no running statistics",
+    "restart_share": "actors save no states",
 }
 
 

@@ -50,6 +50,7 @@ def test_sums_are_those_of_the_episodes_that_ended(algorithm):
     # An episode that was not truncated has its drawn length as its last reward.
     ended = np.asarray(rollout.terminated)
     truncated = np.asarray(measured)[:, 1] - np.where(ended, rewards, 0).sum(axis=(1, 2))
+    np.testing.assert_array_equal(np.asarray(measured)[:, 2], done.sum(axis=(1, 2)))
     count = np.asarray(rollout.truncated).sum(axis=(1, 2))
     assert ((truncated >= 7 * count) & (truncated <= 8 * count)).all()
 
