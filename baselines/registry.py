@@ -14,7 +14,7 @@ from jaxenvs.core.spaces import Box, Discrete, MultiDiscrete
 from jaxenvs.levels.files import name_of
 
 from . import GYM
-from .core import restarts
+from .core import forced, restarts
 from .core.devices import ALONE, Devices
 from .core.learner import Algorithm, Learner, Network
 from .core.moments import Normalised, has_floats
@@ -54,6 +54,7 @@ def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learn
     """
     row = ALGORITHMS[name]
     settings.check()
+    _check_forced(row, env, settings)
     module = row.load()
     if hasattr(module, "build"):
         return module.build(row, env, settings, devices)
@@ -155,6 +156,12 @@ def join_names(names: Sequence[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
+def _check_forced(row: Algorithm, env: Any, settings: Any) -> None:
+    """Raise `ValueError` if forced steps are to be skipped, but the learner or `env` has none."""
+    able = [each.name for each in ALGORITHMS.values() if each.skips_forced]
+    forced.check(env, settings, row.name, None if row.skips_forced else join_names(able))
+
+
 def _check_discrete(env: Any) -> None:
     """Raise `ValueError` unless actions are Discrete, because E3B's inverse model predicts them."""
     if not isinstance(env.action_space, Discrete):
@@ -167,13 +174,21 @@ def _check_discrete(env: Any) -> None:
 ALGORITHMS = {
     row.name: row
     for row in (
-        Algorithm(USUAL, "PPO", ".on_policy.ppo", actions=ANY),
-        Algorithm("ppo-rnn", "recurrent PPO", ".on_policy.ppo_rnn", shape=RECURRENT, actions=ANY),
+        Algorithm(USUAL, "PPO", ".on_policy.ppo", actions=ANY, skips_forced=True),
+        Algorithm(
+            "ppo-rnn",
+            "recurrent PPO",
+            ".on_policy.ppo_rnn",
+            shape=RECURRENT,
+            actions=ANY,
+            skips_forced=True,
+        ),
         Algorithm(
             "ppo-trxl",
             "PPO with a transformer",
             ".on_policy.ppo_trxl",
             shape=(*RECURRENT, "width", "num_heads", "depth"),
+            skips_forced=True,
         ),
         Algorithm(
             "dyna",
@@ -191,13 +206,23 @@ ALGORITHMS = {
         Algorithm(
             "sfl", "sampling for learnability", ".on_policy.sfl", shape=RECURRENT, actions=ANY
         ),
-        Algorithm("pqn", "PQN", ".on_policy.pqn"),
-        Algorithm("pqn-rnn", "recurrent PQN", ".on_policy.pqn_rnn", shape=RECURRENT),
-        Algorithm("dqn", "DQN", ".off_policy.dqn", shape=OF_VALUES),
-        Algorithm("c51", "C51", ".off_policy.c51", shape=OF_ATOMS),
-        Algorithm("qr-dqn", "QR-DQN", ".off_policy.qr_dqn", shape=(*OF_VALUES, "quantiles")),
-        Algorithm("iqn", "IQN", ".off_policy.iqn", shape=(*OF_VALUES, "cosines")),
-        Algorithm("rainbow", "Rainbow", ".off_policy.rainbow", shape=OF_ATOMS),
+        Algorithm("pqn", "PQN", ".on_policy.pqn", skips_forced=True),
+        Algorithm(
+            "pqn-rnn", "recurrent PQN", ".on_policy.pqn_rnn", shape=RECURRENT, skips_forced=True
+        ),
+        Algorithm("dqn", "DQN", ".off_policy.dqn", shape=OF_VALUES, skips_forced=True),
+        Algorithm("c51", "C51", ".off_policy.c51", shape=OF_ATOMS, skips_forced=True),
+        Algorithm(
+            "qr-dqn",
+            "QR-DQN",
+            ".off_policy.qr_dqn",
+            shape=(*OF_VALUES, "quantiles"),
+            skips_forced=True,
+        ),
+        Algorithm(
+            "iqn", "IQN", ".off_policy.iqn", shape=(*OF_VALUES, "cosines"), skips_forced=True
+        ),
+        Algorithm("rainbow", "Rainbow", ".off_policy.rainbow", shape=OF_ATOMS, skips_forced=True),
         Algorithm("r2d2", "R2D2", ".off_policy.r2d2", shape=(*RECURRENT, "dueling", "squeeze")),
         Algorithm("sac", "SAC", ".off_policy.sac", actions=(Box,)),
         Algorithm("td3", "TD3", ".off_policy.td3", actions=(Box,)),

@@ -696,6 +696,72 @@ MUTATIONS = {
         "end = p.tables.end.all",
         PLAYS,
     ),
+    "sleep is discounted": Mutation(
+        "baselines/core/forced.py",
+        "jnp.where(forced, 1.0, gamma)",
+        "jnp.where(forced, gamma, gamma)",
+        "baselines/test_forced.py",
+    ),
+    "a sleep goes on after its episode": Mutation(
+        "baselines/core/forced.py",
+        "jnp.concatenate([here[1:], after[None]]) & ~done",
+        "jnp.concatenate([here[1:], after[None]])",
+        "baselines/test_forced.py",
+    ),
+    "the step after a rollout is never forced": Mutation(
+        "baselines/core/forced.py",
+        "jnp.concatenate([here[1:], after[None]])",
+        "jnp.concatenate([here[1:], jnp.zeros_like(after)[None]])",
+        "baselines/test_forced.py",
+    ),
+    "forced steps have a policy loss": Mutation(
+        "baselines/core/forced.py",
+        "policy = (~here).astype(jnp.float32)",
+        "policy = jnp.ones_like(here).astype(jnp.float32)",
+        "baselines/test_forced.py",
+    ),
+    "the first forced state of a rollout has no value loss": Mutation(
+        "baselines/core/forced.py",
+        "policy.at[0].set(1.0)",
+        "policy",
+        "baselines/test_forced.py",
+    ),
+    "losses are divided by the number of steps, not of decisions": Mutation(
+        "baselines/core/forced.py",
+        "weight / jnp.maximum(mean, TINY)",
+        "weight",
+        "baselines/test_forced.py",
+    ),
+    "devices divide by their own number of decisions": Mutation(
+        "baselines/core/forced.py",
+        "devices.mean(jnp.stack([policy.mean(), value.mean()]))",
+        "jnp.stack([policy.mean(), value.mean()])",
+        "baselines/test_forced.py",
+    ),
+    "advantages are normalised over forced steps": Mutation(
+        "baselines/on_policy/ppo.py",
+        'getattr(batch[0].forced, "policy", None)',
+        "None",
+        "baselines/test_forced.py",
+    ),
+    "PQN learns from forced steps": Mutation(
+        "baselines/on_policy/pqn.py",
+        'getattr(rollout.forced, "value", ())',
+        "()",
+        "baselines/test_forced.py",
+    ),
+    "a replayed sleep loses its rewards": Mutation(
+        "baselines/core/replay_buffer.py",
+        "reward += jnp.where(pending, buffer.reward[every, here], 0.0)",
+        "reward += 0.0",
+        "baselines/test_forced.py",
+    ),
+    "an incomplete sleep is replayed": Mutation(
+        "baselines/core/replay_buffer.py",
+        "    return buffer.written - buffer.pending.astype(jnp.int32)\n",
+        "    return buffer.written\n",
+        "baselines/test_forced.py",
+    ),
 }
 
 

@@ -185,6 +185,8 @@ def add_bonus(learner: Learner[Any], runner: Any, rollout: Any) -> tuple[Any, An
     chex.assert_equal_shape(
         [new, rollout.reward, done], custom_message="bonus, reward and done, [steps, envs]"
     )
+    if rollout.forced:  # a decision gets one bonus, however many forced steps follow it
+        done |= rollout.forced.following
     reward = rollout.reward + bonus.weight * jnp.where(done, 0.0, new)
     runner = runner._replace(bonus=curiosity, bonus_memory=memory, bonus_returns=returns)
     return runner, rollout._replace(reward=reward)

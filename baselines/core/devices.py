@@ -141,9 +141,22 @@ class Devices:
     def moments(
         self,
         values: Float32[Array, "rows *rest"],  # noqa: F821 - a shape that parses as Python
+        weights: Float32[Array, "rows *rest"] | None = None,  # noqa: F821
     ) -> tuple[Float32[Array, " rows"], Float32[Array, " rows"]]:
-        """Return the mean and variance of each row `values[i]`, over all devices."""
+        """Return the mean and variance of each row `values[i]`, over all devices.
+
+        `weights` are weights of the values, 0 or more; None: all values have the same weight. A row
+        whose weights are all 0 has mean and variance 0.
+        """
         values = values.reshape(len(values), -1)
+        if weights is not None:
+            weights = weights.reshape(values.shape)
+            sums = jnp.stack([weights.mean(axis=1), (weights * values).mean(axis=1)])
+            total, weighted = self.mean(sums)
+            total = jnp.where(total > 0.0, total, 1.0)
+            mean = weighted / total
+            squares = weights * jnp.square(values - mean[:, None])
+            return mean, self.mean(squares.mean(axis=1)) / total
         here, variance = values.mean(axis=1), values.var(axis=1)
         mean = self.mean(here)
         return mean, self.mean(variance + jnp.square(here - mean))

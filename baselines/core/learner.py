@@ -141,6 +141,8 @@ class Algorithm(NamedTuple):
     # `actions`. If the user's learner cannot train in an environment, the error message suggests
     # those learners for which this function returns True.
     fits: Callable[[Any], bool] = lambda env: True
+    # whether the learner can count a decision and the forced steps after it as one (core/forced.py)
+    skips_forced: bool = False
     # model in which the learner's tree search plans: `planning.TRUE` or `LEARNED`; "": no search
     searches: str = ""
 

@@ -24,7 +24,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float32, Int32
 
 from .devices import Devices
-from .replay_buffer import ReplayBuffer
+from .replay_buffer import ReplayBuffer, newest
 
 LEAST = 1e-6  # added to every absolute TD error, so that a step with error 0 can be sampled again
 
@@ -77,7 +77,7 @@ def add_complete(
 
     A new window is complete when its last slot is written. The priority of its first slot then
     becomes the largest priority so far. Slots at which no complete window begins get priority 0.
-    `before` is the value of `buffer.written` before the steps were added.
+    `before` is the result of `replay_buffer.newest` before the steps were added.
     """
     envs, slots = buffer.is_step.shape
     chex.assert_shape(before, (envs,), custom_message="before is [envs]")
@@ -86,7 +86,8 @@ def add_complete(
     # negative: the slot is empty. The slot to be overwritten next already has the number of the
     # coming write, so no window that begins in it counts as complete.
     count = written - (written - slot) % slots
-    complete = (count >= 0) & (count > written - slots) & (count <= written - reach)
+    last = newest(buffer)[:, None] - reach
+    complete = (count >= 0) & (count > written - slots) & (count <= last)
     if spacing == 1:
         complete &= buffer.is_step
     is_new = count > before[:, None] - reach

@@ -7,6 +7,10 @@ next step overwrites that slot with the same observation.
 The final observation of a truncated episode is needed for bootstrapping, although no step begins
 there. It therefore keeps a slot, which holds no step, and the next episode begins in the slot after
 it. If sampling draws a slot without a step, the sampled item has weight 0.
+
+If forced steps are skipped (forced.py), a slot holds a decision and the forced steps after it: the
+slot's reward is the sum of their rewards. Until the next decision or the end of the episode, the
+slot is incomplete and no window contains it.
 """
 
 from typing import Any, NamedTuple
@@ -20,7 +24,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree, Shaped, UInt32
 from jaxenvs import Step
 from jaxenvs.core.masking import Mask
 
-from . import returns
+from . import forced, returns
 
 DISCRETE = np.int32(0)  # example of an action of a Discrete space, for `empty`
 
@@ -39,6 +43,9 @@ class ReplayBuffer(NamedTuple):
     is_step: Bool[Array, "*seeds envs slots"]
     # number of slots written since the start of the run; modulo `slots`, the next slot to write
     written: Int32[Array, "*seeds envs"]
+    # bool (*seeds, envs), whether the newest step continues in forced steps, so that its slot is
+    # incomplete; (): forced steps are not skipped
+    pending: PyTree[Array] = ()
 
 
 class Batch(NamedTuple):
@@ -55,11 +62,19 @@ class Batch(NamedTuple):
     weight: Float32[Array, " batch"]
 
 
-def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = DISCRETE) -> ReplayBuffer:
+def empty(
+    obs: PyTree[Array],
+    mask: Mask,
+    slots: int,
+    action: Any = DISCRETE,
+    skip_forced: bool = False,
+) -> ReplayBuffer:
     """Return an empty replay buffer with `slots` slots for each environment.
 
     The other arguments are examples, from which only shapes and dtypes are used: observations `obs`
     and masks of legal actions `mask`, (envs, ...), and `action` of one environment.
+
+    If `skip_forced`, `add` joins forced steps to the decision before them.
 
     Actions that consist of a single number are stored without an action axis. With an axis of size
     1, XLA would choose different memory layouts inside and outside a loop, and copy the whole
@@ -83,6 +98,7 @@ def empty(obs: PyTree[Array], mask: Mask, slots: int, action: Any = DISCRETE) ->
         truncated=blank(jnp.bool_),
         is_step=blank(jnp.bool_),
         written=jnp.zeros(envs, jnp.int32),
+        pending=jnp.zeros(envs, jnp.bool_) if skip_forced else (),
     )
 
 
@@ -100,7 +116,10 @@ def add(
     """
     envs, slots = buffer.reward.shape
     every = jnp.arange(envs, dtype=jnp.int32)
-    here, after = buffer.written % slots, (buffer.written + 1) % slots
+    # a forced step is joined to the slot before, which keeps its observation, mask and action
+    joined = isinstance(buffer.pending, jax.Array)
+    begun = buffer.written - buffer.pending.astype(jnp.int32) if joined else buffer.written
+    here, after = begun % slots, (begun + 1) % slots
 
     def put(ring: Array, value: Array, at: Array = here) -> Array:
         chex.assert_shape(
@@ -109,24 +128,45 @@ def add(
         chex.assert_type(value, ring.dtype, custom_message="as the replay buffer stores it")
         return ring.at[every, at].set(value)
 
+    def put_first(ring: Array, value: Array) -> Array:
+        if joined:
+            is_forced = buffer.pending.reshape(envs, *[1] * (value.ndim - 1))
+            value = jnp.where(is_forced, ring[every, here], value)
+        return put(ring, value)
+
     def put_both(ring: Array, value: Array, successor: Array) -> Array:
-        return put(put(ring, value), successor, after)
+        return put(put_first(ring, value), successor, after)
 
     if buffer.action.ndim == 2:  # actions of a single number have no action axis, see `empty`
         ones = (1,) * (action.ndim - 1)
         chex.assert_shape(action, (envs, *ones), custom_message="one action of each environment")
         action = action.reshape(envs)
+    reward, pending = step.reward, buffer.pending
+    if joined:
+        reward += jnp.where(pending, buffer.reward[every, here], 0.0)
+        pending = forced.is_forced(step.info["final_mask"]) & ~(step.terminated | step.truncated)
     step_here = jnp.ones(envs, jnp.bool_)
     return ReplayBuffer(
         obs=jax.tree.map(put_both, buffer.obs, obs, step.info["final_obs"]),
         mask=jax.tree.map(put_both, buffer.mask, mask, step.info.get("final_mask")),
-        action=put(buffer.action, action),
-        reward=put(buffer.reward, step.reward),
+        action=put_first(buffer.action, action),
+        reward=put(buffer.reward, reward),
         terminated=put(buffer.terminated, step.terminated),
         truncated=put(buffer.truncated, step.truncated),
         is_step=put_both(buffer.is_step, step_here, ~step_here),
-        written=buffer.written + 1 + step.truncated.astype(jnp.int32),
+        written=begun + 1 + step.truncated.astype(jnp.int32),
+        pending=pending,
     )
+
+
+def newest(buffer: ReplayBuffer) -> Int32[Array, "*seeds envs"]:
+    """Return the number of the newest slot that a window may contain, from 0 at the run's start.
+
+    This slot holds an observation, but no complete step yet.
+    """
+    if isinstance(buffer.pending, tuple):
+        return buffer.written
+    return buffer.written - buffer.pending.astype(jnp.int32)
 
 
 class SlotDraws(NamedTuple):
@@ -183,11 +223,9 @@ def slots_from(
     The bits are converted to slots by the arithmetic of `jax.random.randint`.
     """
     slots = buffer.reward.shape[1]
-    # number of the newest slot, counted from the start of the run; this slot holds an observation,
-    # but no action yet
-    newest = buffer.written[draws.env]
-    oldest = jnp.maximum(newest - (slots - 1), 0)
-    count = jnp.maximum(newest - steps + 1 - oldest, 1).astype(jnp.uint32)
+    last = newest(buffer)[draws.env]
+    oldest = jnp.maximum(last - (slots - 1), 0)
+    count = jnp.maximum(last - steps + 1 - oldest, 1).astype(jnp.uint32)
     half = jnp.uint32(1 << 16) % count
     offset = (draws.high % count) * (half * half % count) + draws.low % count
     return draws.env, oldest + (offset % count).astype(jnp.int32)
@@ -212,6 +250,13 @@ def window(
     ends = (buffer.terminated[where], buffer.truncated[where])
     reward, discount, length = returns.n_step(buffer.reward[where], *ends, gamma)
     here, last = (env, first % slots), (env, (first + length) % slots)
+    weight = buffer.is_step[here]
+    if isinstance(buffer.pending, jax.Array):
+        # An environment with few decisions may have no complete window yet. And while a step is
+        # incomplete, the slot after it has already overwritten the oldest one.
+        written = buffer.written[env]
+        number = written - (written - first) % slots
+        weight &= (number >= 0) & (number + n_step <= newest(buffer)[env])
     return Batch(
         obs=jax.tree.map(lambda leaf: leaf[here], buffer.obs),
         action=buffer.action[here],
@@ -220,5 +265,5 @@ def window(
         next_obs=jax.tree.map(lambda leaf: leaf[last], buffer.obs),
         next_mask=jax.tree.map(lambda leaf: leaf[last], buffer.mask),
         mask=jax.tree.map(lambda leaf: leaf[here], buffer.mask),
-        weight=buffer.is_step[here].astype(jnp.float32),
+        weight=weight.astype(jnp.float32),
     )

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32, Int32
 
+from . import forced
 from .devices import Devices
 
 # Number of steps that each iteration of the backward scan computes. On accelerators, XLA fuses
@@ -38,7 +39,8 @@ def advantages(
 
     `rollout` is a `rollouts.Rollout`; `last_value` is the value of the observation after its last
     step. If the policy has changed since the rollout, pass V-trace weights as `weight`, and a
-    rollout with values of the current network. The value targets are advantages plus values.
+    rollout with values of the current network. The value targets are advantages plus values. If
+    forced steps are skipped, `rollout.forced` changes discounts and traces, see forced.py.
     """
     chex.assert_rank(rollout.value, 2, custom_message="value is [steps, envs]")
     chex.assert_shape(
@@ -53,8 +55,11 @@ def advantages(
     following = jnp.concatenate([rollout.value[1:], last_value[None]])
     following = jnp.where(rollout.truncated, rollout.truncation_value, following)
     following = jnp.where(rollout.terminated, 0.0, following)
-    delta = rollout.reward + gamma * following - rollout.value
-    decay = jnp.where(rollout.terminated | rollout.truncated, 0.0, gamma * gae_lambda)
+    is_followed = getattr(rollout.forced, "following", ())
+    discount = forced.discount(gamma, is_followed)
+    delta = rollout.reward + discount * following - rollout.value
+    decay = forced.discount(gamma * gae_lambda, is_followed)
+    decay = jnp.where(rollout.terminated | rollout.truncated, 0.0, decay)
 
     def back(later: Array, step: tuple[Array, Array, Any]) -> tuple[Array, Array]:
         delta, decay, weight = step

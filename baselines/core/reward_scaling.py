@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from . import value_scales
+from . import forced, value_scales
 from .moments import Moments
 
 
@@ -34,14 +34,15 @@ def scale_rewards(learner: Any, runner: Any, rollout: Any) -> tuple[Any, Any]:
     before = value_scales.of(runner.weights).rewards
     if not isinstance(before, Moments):
         return runner, rollout
-    gamma, done = learner.settings.gamma, rollout.terminated | rollout.truncated
+    done = rollout.terminated | rollout.truncated
+    gamma, is_forced = learner.settings.gamma, getattr(rollout.forced, "here", ())
 
-    def add(before: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
-        reward, done = step
-        total = gamma * before + reward
+    def add(before: Array, step: tuple[Array, Array, Any]) -> tuple[Array, Array]:
+        reward, done, is_forced = step
+        total = forced.discount(gamma, is_forced) * before + reward
         return jnp.where(done, 0.0, total), total
 
-    returns, sums = jax.lax.scan(add, runner.gain_returns, (rollout.reward, done))
+    returns, sums = jax.lax.scan(add, runner.gain_returns, (rollout.reward, done, is_forced))
     after = before.merged_with(sums.reshape(1, -1), learner.devices)
     runner = value_scales.with_scales(runner._replace(gain_returns=returns), rewards=after)
     return runner, rollout._replace(reward=rollout.reward / after.deviation)

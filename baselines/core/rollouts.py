@@ -19,7 +19,16 @@ from jaxtyping import Array, Float32, PyTree
 from jaxenvs import Step
 from jaxenvs.core.masking import Mask, legal_actions
 
-from . import bonuses, minibatches, moments, restarts, returns, reward_scaling, value_scales
+from . import (
+    bonuses,
+    forced,
+    minibatches,
+    moments,
+    restarts,
+    returns,
+    reward_scaling,
+    value_scales,
+)
 from .learner import SEEDS, Learner
 from .recurrence import reset_memory
 
@@ -106,6 +115,8 @@ class Rollout(NamedTuple):
     memory: PyTree[Array] = ()  # recurrent states before the rollout's first step
     mask: Mask = None  # bool (steps, envs, actions), legal actions; None: all are always legal
     weight: PyTree[Array] = ()  # float32, V-trace weights of the advantages
+    # `forced.Forced`; inside the rollout's scan, bool: whether the step is forced
+    forced: PyTree[Array] = ()
     policy: PyTree[Array] = ()  # float32, action probabilities that a tree search returned
     label: PyTree[Array] = ()  # DAgger: int32, the oracle's action; -1: unknown
     # RL²: class labels of the true task, and the goal that the policy receives (0: none)
@@ -191,6 +202,7 @@ def collect(
     )
     runner = runner._replace(measured=jax.tree.map(lambda leaf: leaf.sum(axis=0), measured))
     value = truncation_value(learner, runner, rollout.truncated, finals, apart)
+    rollout = with_weights(learner, runner, rollout)
     runner, rollout = reward_scaling.scale_rewards(
         learner, runner, rollout._replace(truncation_value=value)
     )
@@ -202,14 +214,16 @@ def finish_update(
 ) -> tuple[Any, dict[str, Array]]:
     """Return the runner with updated observation statistics, and all metrics of the update.
 
-    The metrics are `losses`, and sums over the episodes that ended in the rollout. With the setting
-    `restart_share`, the runner's environments may continue from saved states.
+    The metrics are `losses`, sums over the episodes that ended in the rollout and, if forced steps
+    are skipped, the share of decisions. With the setting `restart_share`, the runner's environments
+    may continue from saved states.
     """
     if isinstance(learner.network, moments.Normalised):
         weights = learner.network.merged_with(runner.weights, rollout.obs, learner.devices)
         runner = runner._replace(weights=weights)
+    decisions = forced.metrics(getattr(rollout.forced, "here", ()))
     runner, rollout, of_restarts = restarts.after_rollout(learner, runner, rollout)
-    return runner, {**episode_sums(rollout), **losses, **of_restarts}
+    return runner, {**episode_sums(rollout), **decisions, **losses, **of_restarts}
 
 
 def act(
@@ -238,6 +252,8 @@ def act(
         runner = record(learner, runner, mask, action, step, successor)
     after, ends = after_step(learner, runner, step)
     ends |= {"points": restarts.points(learner, step)}
+    if forced.are_skipped(learner.env.env, learner.settings):
+        ends["forced"] = forced.is_forced(mask)
     measured = measure_ends(learner, runner, step, successor)
     transition = Rollout(obs=runner.obs, reward=step.reward, **chosen, **ends)
     return (after, finals), (transition, measured)
@@ -255,6 +271,20 @@ def measure_ends(learner: Learner, runner: Any, step: Step, successor: PyTree) -
     found = jax.vmap(env.measure)(runner.world.env, step._replace(state=successor))
     found = jnp.pad(found, ((0, 0), (0, 1)), constant_values=1.0)
     return jnp.where(step.done[:, None], found, 0.0).sum(axis=0)
+
+
+def with_weights(learner: Learner, runner: Any, rollout: Rollout) -> Rollout:
+    """Return the rollout with the weights of its steps, if forced steps are skipped.
+
+    `runner` is the training state after the rollout. Its states tell whether the steps after the
+    rollout are forced.
+    """
+    if not forced.are_skipped(learner.env.env, learner.settings):
+        return rollout
+    after = forced.is_forced(legal_now(learner, runner.world.env))
+    done = rollout.terminated | rollout.truncated
+    found = forced.marked(rollout.forced, after, done, learner.devices)
+    return rollout._replace(forced=found)
 
 
 def advance(learner: Learner, runner: Any, key: Array, action: Array) -> tuple[Step, PyTree[Array]]:

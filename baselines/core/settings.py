@@ -248,6 +248,15 @@ class Restarting(Common):
 
 
 @dataclasses.dataclass(frozen=True)
+class SkipForced(Common):
+    """Setting of the learners that can skip forced steps, see forced.py."""
+
+    # whether a decision and the forced steps after it (one legal action, such as sleep) count as
+    # one step, without discount between them
+    skip_forced: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
 class Memory:
     """Settings shared by the learners with recurrent networks."""
 
@@ -364,7 +373,7 @@ class Replay(Exploration, Buffer):
 
 
 @dataclasses.dataclass(frozen=True)
-class QLearning(Replay):
+class QLearning(SkipForced, Replay):
     """Settings shared by DQN and its variants."""
 
     rollout_steps: Count = 16  # steps that each environment makes between two updates

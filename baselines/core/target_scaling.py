@@ -10,7 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from . import value_scales
+from . import forced, value_scales
 from .learner import Learner
 
 
@@ -24,7 +24,9 @@ def scale_targets(learner: Learner[Any], runner: Any, batch: Any) -> tuple[Any, 
     before = value_scales.of(runner.weights).targets
     if not len(before):
         return runner, batch
-    moments = [jnp.ones(()), target.mean(), jnp.square(target).mean()]
+    weight = getattr(rollout.forced, "value", ())  # forced steps do not count
+    sums = [forced.weighted(power, weight).mean() for power in (target, jnp.square(target))]
+    moments = [jnp.ones(()), *sums]
     moments = learner.devices.mean(jnp.stack(moments))
     share = learner.settings.target_scaling
     after = (1.0 - share) * before + share * moments

@@ -16,7 +16,7 @@ from jaxtyping import Array, Float32, Int32, PyTree
 from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import is_masked
 
-from ..core import minibatches, priorities, replay_buffer, rollouts
+from ..core import forced, minibatches, priorities, replay_buffer, rollouts
 from ..core.learner import SEEDS, Learner
 from ..core.metrics import means
 from ..core.minibatches import Loss
@@ -82,7 +82,8 @@ def begin(learner: Learner[Any], key: Array) -> Runner:
     """
     fields, settings = rollouts.begin(learner, key), learner.settings
     mask = rollouts.legal_now(learner, fields["world"].env)
-    buffer = replay_buffer.empty(fields["obs"], mask, settings.slots)
+    skips = forced.are_skipped(learner.env.env, settings)
+    buffer = replay_buffer.empty(fields["obs"], mask, settings.slots, skip_forced=skips)
     return Runner(
         **fields,
         target=jax.tree.map(jnp.copy, fields["weights"]),
@@ -122,7 +123,8 @@ def collect(
     has the next recurrent states.
     """
     settings = learner.settings
-    epsilon, before = epsilons(learner, runner.updates), runner.replay_buffer.written
+    epsilon = epsilons(learner, runner.updates)
+    before = replay_buffer.newest(runner.replay_buffer)
     runner, key, key_learn = rollouts.next_update(learner, runner)
 
     def draw(key: Array) -> tuple[Array, Array, q_network.ExplorationDraws]:
@@ -143,7 +145,7 @@ def collect(
         step = learner.env.step(key_step, runner.world, action)
         buffer = replay_buffer.add(runner.replay_buffer, runner.obs, mask, action, step)
         after, ends = rollouts.after_step(learner, runner._replace(replay_buffer=buffer), step)
-        return after, Rollout(**ends)
+        return after, Rollout(**ends, forced=runner.replay_buffer.pending)
 
     # All random numbers are drawn before the scan. On a CPU, XLA compiles each draw inside the scan
     # to a loop, which takes longer than the forward pass of a small network.
@@ -154,7 +156,8 @@ def collect(
         ranks = priorities.add_complete(*given, settings.reach, settings.spacing)
         runner = runner._replace(priorities=ranks)
     runner = runner._replace(updates=runner.updates + 1)
-    return runner, key_learn, {**rollouts.episode_sums(ends), "epsilon": epsilon.mean()}
+    metrics = {**rollouts.episode_sums(ends), **forced.metrics(ends.forced)}
+    return runner, key_learn, {**metrics, "epsilon": epsilon.mean()}
 
 
 def epsilons(
@@ -236,7 +239,11 @@ def gradient_step(
         known = (learned.priorities, learned.sums)
         drawn = priorities.sample(draws.key, *known, settings.batch_size, beta, devices)
         batch = replay_buffer.window(buffer, drawn.env, drawn.slot, *window)
-        batch = devices.distribute(batch._replace(weight=drawn.weight), drawn.device)
+        weight = drawn.weight
+        if forced.are_skipped(learner.env.env, settings):
+            # Before the first complete window, the drawn slots are arbitrary and weights are NaN.
+            weight = jnp.where(batch.weight > 0.0, weight, 0.0)
+        batch = devices.distribute(batch._replace(weight=weight), drawn.device)
     else:
         env, slot = draws.slots
         batch = replay_buffer.window(buffer, env, slot, *window)

@@ -31,13 +31,13 @@ from ..core.bonuses import Bonus, Novelty
 from ..core.bounds import Bounds, NonNegative, Swept
 from ..core.learner import Learner
 from ..core.rollouts import Chosen, Rollout, Runner
-from ..core.settings import Activation, Restarting, Scaling
+from ..core.settings import Activation, Restarting, Scaling, SkipForced
 from ..exploration import KINDS
 from ..networks.policies import ActorCritic
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Restarting, Scaling):
+class Settings(SkipForced, Restarting, Scaling):
     """Hyperparameters of PPO.
 
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
@@ -167,7 +167,9 @@ def normalisers(
     """
     if not learner.settings.standardise:
         return jnp.zeros(len(orders)), jnp.ones(len(orders))
-    mean, variance = learner.devices.moments(minibatches.take(batch[1], orders))
+    weight = getattr(batch[0].forced, "policy", None)  # forced steps do not count
+    given = (batch[1],) if weight is None else (batch[1], weight)
+    mean, variance = learner.devices.moments(*(minibatches.take(leaf, orders) for leaf in given))
     return mean, jnp.maximum(jnp.sqrt(variance), learner.settings.advantage_floor)
 
 
@@ -206,6 +208,10 @@ def loss(
         "kl": ratio - 1 - log_ratio,  # Schulman's estimator of the KL divergence, never negative
         "clipped": (near != ratio).astype(jnp.float32),
     }
+    if rollout.forced:  # forced steps have weight 0, see forced.py
+        for name, each in losses.items():
+            kind = "value" if name == "value_loss" else "policy"
+            losses[name] = getattr(rollout.forced, kind) * each
     means = jnp.stack([each.reshape(-1) for each in losses.values()]).mean(axis=1)
     weights = jnp.float32([1.0, settings.value_weight, -settings.entropy, 0.0, 0.0])
     return (weights * means).sum(), dict(zip(losses, means, strict=True))

@@ -21,18 +21,18 @@ from jaxtyping import Array, Float32, PyTree
 
 from jaxenvs.core.masking import Mask, legal
 
-from ..core import minibatches, rollouts
+from ..core import forced, minibatches, rollouts
 from ..core.bounds import Swept
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.rollouts import Chosen, Rollout, Runner
-from ..core.settings import Exploration, Optimiser, Restarting, Scaling
+from ..core.settings import Exploration, Optimiser, Restarting, Scaling, SkipForced
 from ..networks import q_network
 from ..networks.q_network import QNetwork, RecurrentQ
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Exploration, Restarting, Scaling):
+class Settings(SkipForced, Exploration, Restarting, Scaling):
     """Hyperparameters of PQN.
 
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
@@ -107,5 +107,6 @@ def loss(
     """Return the loss of a minibatch, half the mean squared error of Q(s, a), and its metrics."""
     value = q_network.of_actions(unroll(learner, weights, rollout), rollout.action)
     chex.assert_equal_shape([value, target], custom_message="value and target, [*items]")
-    loss = 0.5 * jnp.square(value - target).mean()
-    return loss, {"q_loss": loss, "q": value.mean()}
+    weight = getattr(rollout.forced, "value", ())
+    loss = 0.5 * forced.weighted(jnp.square(value - target), weight).mean()
+    return loss, {"q_loss": loss, "q": forced.weighted(value, weight).mean()}

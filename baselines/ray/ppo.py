@@ -32,6 +32,7 @@ ONE_PROCESS = {  # settings that do not work with several processes, each with t
     "normalize_obs": "actors keep no running statistics",
     "reward_scaling": "actors keep no running statistics",
     "restart_share": "actors save no states",
+    "skip_forced": "actors count every step as a decision",
 }
 
 
