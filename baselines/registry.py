@@ -159,7 +159,8 @@ def join_names(names: Sequence[str]) -> str:
 def _check_forced(row: Algorithm, env: Any, settings: Any) -> None:
     """Raise `ValueError` if forced steps are to be skipped, but the learner or `env` has none."""
     able = [each.name for each in ALGORITHMS.values() if each.skips_forced]
-    forced.check(env, settings, row.name, None if row.skips_forced else join_names(able))
+    name = name_of(env) if isinstance(env, Env) else env.name
+    forced.check(env, settings, row.name, None if row.skips_forced else join_names(able), name)
 
 
 def _check_discrete(env: Any) -> None:

@@ -1,4 +1,4 @@
-"""Forced steps: steps in states with exactly one legal action, such as those of a sleeping player.
+"""Forced steps: steps in states with exactly one legal action, for example while the player sleeps.
 
 The agent decides nothing in a forced step. With the setting `skip_forced`, or in an environment
 whose attribute `skips_forced` is True, a learner treats a decision and the forced steps after it as
@@ -47,22 +47,24 @@ def are_skipped(env: Any, settings: Any) -> bool:
     return bool(getattr(settings, "skip_forced", False) or getattr(env, "skips_forced", False))
 
 
-def check(env: Any, settings: Any, name: str, able: str | None) -> None:
+def check(env: Any, settings: Any, name: str, able: str | None, env_name: str) -> None:
     """Raise `ValueError` if forced steps are to be skipped but the learner `name` cannot do so.
 
-    `able` names the learners that can, for the message; None: the learner `name` is one of them.
+    `able` names the learners that can; None: the learner `name` is one of them. `env_name` is the
+    environment's name in the messages.
     """
     if not are_skipped(env, settings):
         return
     asked = getattr(settings, "skip_forced", False)
-    given = "skip_forced=True" if asked else f"{env.name} skips forced steps"
+    given = "skip_forced=True" if asked else f"{env_name} skips forced steps"
     if able is not None:
         fix = "omit --skip-forced, or give" if asked else "give"
         raise ValueError(f"{given}: {name} counts every step as a decision; {fix} --algo {able}")
     if not is_masked(env):
+        masked = "masked" in getattr(env, "setups", ())
         raise ValueError(
-            f"{given}: {env.name} forbids no action in any state, so no step is forced; omit "
-            f"--skip-forced, or choose an environment with action masks, such as Craft-Ids-v0"
+            f"{given}: {env_name} forbids no action in any state, so no step is forced; "
+            f"{'give --setup masked, or ' if masked else ''}omit --skip-forced"
         )
 
 

@@ -131,19 +131,23 @@ def learn(
     learner = annealed(learner, runner)
     orders = minibatches.shuffled_items(learner.settings, batch, key)
     scales = normalisers(learner, batch, orders)
-    explained = explained_variance(learner, batch[0].value, batch[2])
+    weight = getattr(batch[0].forced, "value", None)
+    explained = explained_variance(learner, batch[0].value, batch[2], weight)
     runner, losses = minibatches.descend(learner, loss, runner, batch, orders, scales)
     return runner, {**losses, "explained_variance": explained}
 
 
-def explained_variance(learner: Learner[Any], value: Array, target: Array) -> Array:
+def explained_variance(
+    learner: Learner[Any], value: Array, target: Array, weight: Array | None = None
+) -> Array:
     """Return 1 - Var[target - value] / Var[target] over a rollout and all devices.
 
     It is 1 if the values predict their targets exactly, and 0 if a constant would do as well. It is
-    0 if the targets are constant.
+    0 if the targets are constant. `weight` has the weights of the steps; None: all are equal.
     """
     both = jnp.stack([(target - value).reshape(-1), target.reshape(-1)])
-    _, (error, total) = learner.devices.moments(both)
+    given = () if weight is None else (jnp.stack([weight.reshape(-1)] * 2),)
+    _, (error, total) = learner.devices.moments(both, *given)
     return jnp.where(total > 0.0, 1.0 - error / jnp.where(total > 0.0, total, 1.0), 0.0)
 
 

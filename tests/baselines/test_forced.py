@@ -14,6 +14,7 @@ import pytest
 from tiny import Clock, collected, learner
 from tiny_sleep import LIMIT, SLEEP, Dreamer, ForcedSleeper, Napper, Sleeper
 
+import jaxenvs
 from jaxenvs.baselines.core import (
     forced,
     minibatches,
@@ -99,7 +100,7 @@ FIELDS = ("obs", "action", "value", "reward", "terminated", "truncated", "trunca
 
 @functools.cache
 def both(name="ppo"):
-    """Return learner, training state, rollout and decisions of `Sleeper`, and those of `Napper`."""
+    """Return a learner of `Sleeper` with its rollout, and one of `Napper` with the decisions."""
     make = of_sleep if name == "ppo" else of_sleep_q
     skipping = make(Sleeper(), name, rollout_steps=STEPS, skip_forced=True)
     plain = make(Napper(), name, rollout_steps=STEPS)
@@ -228,6 +229,12 @@ def test_weights_have_mean_one_and_keep_only_the_first_forced_state():
         assert len(np.unique(weight)) == 2
 
 
+def test_an_episode_that_begins_in_a_forced_state_does_not_continue_the_last_one():
+    here, done = jnp.ones((2, 1), jnp.bool_), jnp.bool_([[True], [False]])
+    marks = forced.marked(here, jnp.ones(1, jnp.bool_), done, Devices())
+    np.testing.assert_array_equal(marks.following, [[False], [True]])
+
+
 def test_several_devices_give_the_gradient_of_one():
     """Devices with different numbers of decisions weight all decisions equally."""
     skipping, after, rollout, *_ = both()
@@ -301,7 +308,7 @@ def stored(env, steps, slots, skip_forced, ranks=None):
 
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_the_replay_buffer_stores_a_sleep_as_one_step(n_step):
-    """Windows of `Sleeper` equal those of `Napper`, also after the ring is full."""
+    """Windows of `Sleeper` equal windows of `Napper`, also after the ring is full."""
     slots = 20
     ours = stored(Sleeper(), STEPS, slots, True)[-1]
     theirs = stored(Napper(), STEPS, slots, False)
@@ -433,6 +440,12 @@ def test_a_long_sleep_is_not_discounted(name):
         found.append(ended["return_sum"] / ended["episodes"])
     assert found[0] < 0.6
     assert found[1] > 0.85
+
+
+def test_the_error_for_craft_without_masks_says_how_to_get_masks():
+    env = jaxenvs.make("Craft-Classic-Ids-v0", setup="original")
+    with pytest.raises(ValueError, match=r"Craft-Classic-Ids-v0 forbids no.*give --setup masked"):
+        learner(env, "ppo", skip_forced=True)
 
 
 def test_without_the_setting_nothing_is_marked():
