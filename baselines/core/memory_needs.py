@@ -2,7 +2,8 @@
 
 The figure is a lower bound. It includes the training state (environments, levels of a stock,
 weights, optimiser). For learners that train on rollouts, it also includes the rollout, a copy of a
-minibatch, and the states of truncated episodes (see `rollouts.truncation_value`). It leaves out activations and XLA's temporary arrays.
+minibatch, and the states of truncated episodes (see `rollouts.truncation_value`). It leaves out
+activations and XLA's temporary arrays.
 """
 
 import functools

@@ -113,6 +113,8 @@ class Rollout(NamedTuple):
     returns: PyTree[Array] = ()  # float32, undiscounted return so far, including this step
     lengths: PyTree[Array] = ()  # int32, episode length so far, including this step
     memory: PyTree[Array] = ()  # recurrent states before the rollout's first step
+    # float32, value of the observation after the rollout's last step; set only with `recompute`
+    last_value: PyTree[Array] = ()
     mask: Mask = None  # bool (steps, envs, actions), legal actions; None: all are always legal
     weight: PyTree[Array] = ()  # float32, V-trace weights of the advantages
     # `forced.Forced`; inside the rollout's scan, bool: whether the step is forced

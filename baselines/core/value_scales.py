@@ -155,6 +155,15 @@ def in_learned_rewards(weights: Any, value: Array) -> Array:
     return mean + deviation * value
 
 
+def in_outputs(weights: Any, value: Array) -> Array:
+    """Convert values in units of the learned rewards to a network's value outputs."""
+    targets = of(weights).targets
+    if not len(targets):
+        return value
+    mean, deviation = mean_and_deviation(targets)
+    return (value - mean) / deviation
+
+
 def in_rewards(weights: Any, value: Array) -> Array:
     """Convert a network's value outputs to units of the environment's unscaled reward."""
     value, rewards = in_learned_rewards(weights, value), of(weights).rewards

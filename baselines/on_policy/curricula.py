@@ -60,6 +60,8 @@ class OverLevels(ppo_rnn.Settings):
             )
         if self.cell != "gru" and not self.memory:
             raise ValueError(f"cell={self.cell} needs a recurrent network; omit it, or give memory")
+        if self.recompute and not self.memory:
+            raise ValueError("recompute=True needs a recurrent network; omit it, or give memory")
         if self.neighbours and not self.memory:
             raise ValueError(f"neighbours={self.neighbours} needs a recurrent network; omit it")
 

@@ -103,6 +103,8 @@ def targets(learner: Learner[Any], runner: Any, rollout: Rollout) -> tuple[Rollo
     settings = learner.settings
     *_, last_value = rollouts.think(learner, runner, None)  # values do not depend on the mask
     advantage = returns.advantages(rollout, last_value, settings.gamma, settings.gae_lambda)
+    if getattr(settings, "recompute", False):
+        rollout = rollout._replace(last_value=last_value[None])
     return rollout, advantage, advantage + rollout.value
 
 
@@ -186,14 +188,18 @@ def loss(
     mean: Array,
     std: Array,
     unroll: Callable[..., tuple[Array, Array]] = unroll,
+    recompute: Callable[..., tuple[Array, ...]] | None = None,
 ) -> tuple[Array, dict[str, Array]]:
     """Return the loss of a minibatch (clipped policy loss, value loss, entropy bonus) and metrics.
 
     Advantages are normalised by their `mean` (a scalar, or one value per item) and standard
-    deviation `std` over all devices. `unroll` returns logits and values for the minibatch.
+    deviation `std` over all devices. `unroll` returns logits and values for the minibatch. If not
+    None, `recompute` returns `advantage`, `target`, `mean` and `std` for the current values.
     """
     settings, policy = learner.settings, learner.policy
     outputs, value = unroll(learner, weights, rollout)
+    if recompute is not None:
+        advantage, target, mean, std = recompute(learner, weights, rollout, value)
     log_prob = policy.log_prob(outputs, rollout.action)
     chex.assert_equal_shape(
         [log_prob, rollout.log_prob, value, rollout.value, advantage, target],

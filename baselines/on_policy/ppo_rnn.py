@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array, PyTree
 
 from jaxenvs import Env
@@ -24,7 +25,7 @@ from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import legal
 from jaxenvs.core.wrappers import PreviousStep
 
-from ..core import rollouts
+from ..core import returns, rollouts, value_scales
 from ..core.bounds import Bounds, Count, NonNegativeInt
 from ..core.learner import Learner
 from ..core.minibatches import as_sequences
@@ -49,6 +50,9 @@ class Settings(Memory, ppo.Settings):
     memory: Annotated[int, Bounds(least=1, hint="without one use --algo ppo")] = 128
     cell: Cell = "gru"  # kind of the recurrent layer: gru, or mingru, which learns windows faster
     layers: Count = 1  # number of recurrent layers, such as 3; more than one only with mingru
+    # whether each minibatch computes its advantages and value targets with its current values,
+    # instead of the values of the rollout
+    recompute: bool = False
     # features of a 3 x 3 convolution over a map (spatial.py); 0: off
     neighbours: NonNegativeInt = 0
 
@@ -139,7 +143,9 @@ def learn(
     """
     rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
     runner, batch = ppo.scaled_targets(learner, runner, rollout)
-    loss = loss or functools.partial(ppo.loss, unroll=unroll)
+    if loss is None:
+        recompute = current_targets if learner.settings.recompute else None
+        loss = functools.partial(ppo.loss, unroll=unroll, recompute=recompute)
     return ppo.learn(learner, runner, as_sequences(batch), key, loss)
 
 
@@ -153,3 +159,24 @@ def unroll(learner: Learner, weights: PyTree, rollout: Rollout) -> tuple[Array, 
     memory = jax.tree.map(lambda leaf: leaf[:, 0], rollout.memory)
     logits, value = over_batch(weights, memory, rollout.obs, done)
     return legal(logits, rollout.mask), value
+
+
+def current_targets(
+    learner: Learner[Any], weights: PyTree, rollout: Rollout, value: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Return advantages and value targets for current values, and the moments of the advantages.
+
+    `value` are the network's value outputs (envs, steps) for the sequences of a minibatch. No
+    gradient flows through the results. The values of observations after a truncation or after the
+    rollout are still the ones of the rollout. With `target_scaling`, values have the newest scale.
+    """
+    settings = learner.settings
+    value = value_scales.in_learned_rewards(weights, jax.lax.stop_gradient(value))
+    fields = ("reward", "terminated", "truncated", "truncation_value")
+    in_time = Rollout(value=value.T, **{name: getattr(rollout, name).T for name in fields})
+    in_time = in_time._replace(forced=jax.tree.map(jnp.transpose, rollout.forced))
+    last_value = rollout.last_value[:, 0]
+    advantage = returns.advantages(in_time, last_value, settings.gamma, settings.gae_lambda).T
+    every = jnp.arange(len(value), dtype=jnp.int32)[None]
+    mean, std = ppo.normalisers(learner, (rollout, advantage), every)
+    return advantage, value_scales.in_outputs(weights, advantage + value), mean[0], std[0]

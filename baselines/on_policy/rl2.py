@@ -84,6 +84,8 @@ class Settings(ppo_rnn.Settings):
         if not self.hidden:
             raise ValueError("hidden=() must have at least one layer, such as 64")
         fixed = {"previous": True, "neighbours": 0, "network": "", "separate": False, "cell": "gru"}
+        if self.recompute:
+            raise ValueError("recompute=True: rl2 has a different loss; omit it")
         for name, value in {**fixed, "normalize_obs": False}.items():
             if getattr(self, name) != value:
                 given = f"{name}={getattr(self, name)}"
