@@ -135,6 +135,8 @@ def random_play(id: str) -> dict[str, Any]:
     `succeeded` is None if the environment does not define success.
     """
     env = jaxenvs.make(id)
+    if env.setups:  # the recorded runs in Craft used masks, too
+        env = jaxenvs.make(id, setup="masked")
     play = jax.jit(lambda key: random_episodes(env, key, EPISODES))
     episodes = play(jax.random.key(SEED))
     returns, succeeded = np.asarray(episodes.returns, np.float64), episodes.succeeded
@@ -230,7 +232,8 @@ def _apart(id: str, algorithm: str, command: str) -> list[str]:
     added = [BONUSES[novelty]] if has_bonus else []
     added += [SCALED] * bool(re.search(r"--reward-scaling\b", command))
     added += ["clairvoyant"] * bool(re.search(r"--clairvoyant\b", command))
-    return [*added, *fields]
+    same = ("setup=original", "setup=masked")  # setups with the same task and reward
+    return [*added, *(field for field in fields if field not in same)]
 
 
 def _records(folder: Path) -> Iterator[dict[str, Any]]:
@@ -310,16 +313,24 @@ def _mean_return(records: list[dict[str, Any]], run: dict[str, Any]) -> float | 
 
 
 def observation(run: dict[str, Any]) -> str:
-    """Return a text for a run's observation: its field `obs` or, without it, shape and dtype."""
+    """Return a text for a run's observation: its field `obs` or, without it, shape and dtype.
+
+    For an environment with setups, the text also names the setup.
+    """
     if run["id"] == GYM_CARTPOLE:
         return "4 float32"
-    if asked := re.search(r"\bobs=(\w+)", run["command"]):
-        return f"`{asked[1]}`"
-    env = jaxenvs.make(run["id"])
-    if known := getattr(env, "obs", None):
-        return f"`{known}`"
+    env: Any = jaxenvs.make(run["id"])
+    setup = f", {_field(run, 'setup', env.setup)}" if env.setups else ""
+    if known := _field(run, "obs", getattr(env, "obs", "")):
+        return f"`{known}`{setup}"
     space = env.observation_space
     return f"{' x '.join(map(str, space.shape))} {space.dtype}"
+
+
+def _field(run: dict[str, Any], name: str, usual: str) -> str:
+    """Return the value of a constructor field in a run's command; `usual` if it is not there."""
+    asked = re.search(rf"\b{name}=(\w+)", run["command"])
+    return asked[1] if asked else usual
 
 
 def _on_ray(found: dict[str, Any]) -> Iterator[dict[str, Any]]:

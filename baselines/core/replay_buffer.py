@@ -146,9 +146,11 @@ def add(
         reward += jnp.where(pending, buffer.reward[every, here], 0.0)
         pending = forced.is_forced(step.info["final_mask"]) & ~(step.terminated | step.truncated)
     step_here = jnp.ones(envs, jnp.bool_)
+    # in Craft's setup `original`, learners use no mask, although the info has one
+    final_mask = None if mask is None else step.info["final_mask"]
     return ReplayBuffer(
         obs=jax.tree.map(put_both, buffer.obs, obs, step.info["final_obs"]),
-        mask=jax.tree.map(put_both, buffer.mask, mask, step.info.get("final_mask")),
+        mask=jax.tree.map(put_both, buffer.mask, mask, final_mask),
         action=put_first(buffer.action, action),
         reward=put(buffer.reward, reward),
         terminated=put(buffer.terminated, step.terminated),

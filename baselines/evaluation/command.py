@@ -38,8 +38,8 @@ from ..core.policy import Policy
 from ..core.policy_statement import as_phrase, describe
 from ..core.terminal import activity
 from ..storage import checkpoints
-from ..storage.runs import Config, Run, load_policy
-from . import regret, upstream, worst
+from ..storage.runs import Run, load_policy
+from . import regret, setups, upstream, worst
 
 SUMMARY = """\
 Evaluate a run: the first episode of each of many environments, for every seed.
@@ -92,8 +92,8 @@ def _run(argv: list[str]) -> int:
             "greedy": args.greedy,
             "policy": describe(policies[0], args.greedy),
             "best": args.best,
-            "fields": {**config.fields, **fields},
-            **_setups(config, policies[0].env),
+            "fields": {**config.env_fields, **fields},
+            **setups.of(config, fields),
             "params": {**config.params, **params},
             **({"chosen_by": _chosen_by(run)} if args.best else {}),
             "seeds": [
@@ -132,19 +132,11 @@ def _statements(found: dict[str, Any]) -> list[str]:
     """Return sentences that say how the policy acted and, with --best, how it was chosen."""
     episodes = f"{found['episodes']} episodes{' per seed' if found['seeds'][1:] else ''}"
     lines = [f"Evaluated over {episodes}: {as_phrase(found['policy'])}."]
-    if setup := found.get("setup"):
-        lines.append(f"Setup: trained {setup['trained']}, evaluated {setup['evaluated']}.")
+    lines += setups.as_text(found)
     if found["best"]:
         chosen = "; ".join(dict.fromkeys(each["policy"] for each in found["chosen_by"]))
         lines.append(f"The best while training, chosen over {chosen}.")
     return lines
-
-
-def _setups(config: Config, env: Any) -> dict[str, Any]:
-    """Return the setups of training and evaluation; {} if the environment has none."""
-    if not env.setups:
-        return {}
-    return {"setup": {"trained": config.env_fields["setup"], "evaluated": env.setup}}
 
 
 def _chosen_by(run: Run) -> list[dict[str, Any]]:

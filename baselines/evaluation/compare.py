@@ -231,8 +231,11 @@ def _normalised(
     scaled: dict[str, list[np.ndarray]] = {name: [] for name in scores}
     for task, config in enumerate(configs):
         known = random.get(config.id)
-        # `obs` may have any value, because random play does not depend on the observations.
-        if known is None or config.params or config.fields.keys() - {"obs"}:
+        # `obs` may have any value, because random play does not depend on the observations. Random
+        # play of Craft was recorded with masks.
+        fields = config.env_fields
+        unusual = fields.keys() - {"obs", "setup"} or fields.get("setup", "masked") != "masked"
+        if known is None or config.params or unusual:
             raise UsageError(f"no random play of {config.title} is recorded; leave --normalize out")
         best = max(float(each[task].mean()) for each in scores.values())
         if best <= known["return"]:

@@ -10,7 +10,7 @@ from ..core import episodes
 from ..core.episodes import Agents
 from ..core.learner import Learner
 from ..storage.runs import Config, Run
-from . import episode_measures
+from . import episode_measures, setups
 
 
 def agents_of(config: Config) -> Agents:
@@ -33,9 +33,10 @@ def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) 
     evaluate = getattr(module, "evaluate", episodes.evaluate)
     as_text = getattr(module, "as_text", episodes.as_text)
     result = evaluate(learner, weights, agents_of(run.config), count)
+    result |= setups.of(run.config)
     run.write_json("eval.json", result)
     if not run.config.sweep:
-        print(as_text(result))
+        print(as_text(result), *setups.as_text(result), sep="\n")
         if text := episode_measures.deaths(run.records()):
             print(text)
     what, command = getattr(module, "next_command", _watch)(learner.settings)

@@ -115,6 +115,7 @@ def summary(run: Run, device: str) -> dict[str, Any]:
         "id": run.config.id,
         "algorithm": run.config.algorithm,
         "command": command(run.config),
+        **({"setup": setup} if (setup := run.config.env_fields.get("setup")) else {}),
         "device": device,
         "date": time.strftime("%Y-%m-%d", time.gmtime(made)),
         "versions": run.config.versions,

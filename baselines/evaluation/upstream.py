@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from jaxenvs.commands.fields import PARAM
+from jaxenvs.commands.fields import PARAM, SETUP
 from jaxenvs.core import registry
 from jaxenvs.core.extras import require
 from jaxenvs.core.masking import is_masked
@@ -52,7 +52,13 @@ def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = Fa
     if env.package != package:
         home = f"it is in {env.package}" if env.package else "no package has it"
         raise NotThereError(f"{spec.id} is not in {package}: {home}")
-    usual = spec.make(**({"obs": vars(env)["obs"]} if env.observations else {}))
+    if vars(env).get("setup") == "eased":
+        raise NotThereError(
+            f"{package} has the original rules, not those of setup=eased; give {SETUP} original "
+            f"or {SETUP} masked"
+        )
+    kept = [*(["obs"] if env.observations else []), *(["setup"] if env.setups else [])]
+    usual = spec.make(**{name: vars(env)[name] for name in kept})
     same = settings(usual).items()
     params = {name: getattr(usual.default_params, name) for name in dict(env.given_params)}
     changed = [

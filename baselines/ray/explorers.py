@@ -126,7 +126,8 @@ def explore(
         step = learner.env.step(key_step, runner.world, action)
         after, ends = rollouts.after_step(learner, runner, step)
         before = {"obs": runner.obs, "action": action, "reward": step.reward}
-        final = {"final_obs": step.info["final_obs"], "final_mask": step.info.get("final_mask")}
+        final_mask = None if mask is None else step.info["final_mask"]
+        final = {"final_obs": step.info["final_obs"], "final_mask": final_mask}
         return after, {**before, **final, **ends}
 
     return jax.lax.scan(act, runner, jax.random.split(key, learner.settings.rollout_steps))

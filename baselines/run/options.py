@@ -193,8 +193,9 @@ def with_source(options: Options[S], algorithm: str = USUAL) -> Options[S]:
     if not unnamed or ALGORITHMS[algorithm].outside:
         return options
     assert options.id is not None
-    keywords = {**fields(options.set), **fields(options.param, PARAM)}
-    env = jaxenvs.make(options.id, **keywords)
+    given, params = fields(options.set), fields(options.param, PARAM)
+    check_params(options.id, given, params)
+    env = jaxenvs.make(options.id, **given, **params)
     usual, own = usual_source(env), env.reset_source
     if usual == own:
         return options

@@ -88,15 +88,20 @@ class Config:
         if self.id.startswith(GYM):
             return self.fields
         older = {"obs": "image"} if "obs" not in self.fields and reads_mission(self.id) else {}
-        if "setup" not in self.fields and has_setups(self.id):
-            older = {"setup": "masked"}
-        return {**older, **self.fields}
+        return {**older, **self._older_setup, **self.fields}
+
+    @property
+    def _older_setup(self) -> dict[str, str]:
+        """`setup="masked"` if an old config.json of Craft omits the setup, else {}."""
+        if self.id.startswith(GYM) or "setup" in self.fields:
+            return {}
+        return {"setup": "masked"} if has_setups(self.id) else {}
 
     @property
     def typed(self) -> str:
         """Environment as command-line arguments: `ID --set NAME=VALUE --param NAME=VALUE`."""
         words = [self.id]
-        for flag, given in ((FLAG, self.fields), (PARAM, self.params)):
+        for flag, given in ((FLAG, {**self._older_setup, **self.fields}), (PARAM, self.params)):
             words += [flag, *itertools.starmap(written, given.items())] if given else []
         return shlex.join(words)
 
@@ -132,7 +137,7 @@ class Config:
     @property
     def title(self) -> str:
         """Environment as text: the id and its keywords, sorted by name."""
-        given = {**self.fields, **self.params}
+        given = {**self._older_setup, **self.fields, **self.params}
         return " ".join([self.id, *(f"{k}={v}" for k, v in sorted(given.items()))])
 
 

@@ -17,6 +17,10 @@ COMMAND: dict[str, Column] = {"`jaxenvs train` ...": lambda row: f"`{_flags(row)
 STEPS, SPEED = of("steps", whole), of("steps_per_second", short)
 
 
+# Setup of Craft in which a run was trained and evaluated.
+SETUP: dict[str, Column] = {"setup": of("setup")}
+
+
 def _flags(row: dict[str, Any]) -> str:
     return row["command"].removeprefix("jaxenvs train ")
 
@@ -179,6 +183,7 @@ def _along(most: int, marks: Iterable[int]) -> dict[str, Column]:
 
     return {
         **COMMAND,
+        **SETUP,
         **{short(steps): at(steps) for steps in marks},
         "evaluation of each seed": evaluated,
         **MIDDLE,
@@ -372,6 +377,7 @@ def q_craft(rows: list[dict[str, Any]], ppo: list[dict[str, Any]]) -> Table:
     )
     columns = {
         "Craft-Classic-Ids": _option,
+        **SETUP,
         "steps": ends(STEPS),
         "training return near 100 k, 250 k, 500 k": training,
         "evaluation of each seed": ends(shown_returns(2)),
@@ -434,6 +440,10 @@ def upstream(runs: list[dict[str, Any]]) -> Table:
 
     columns: dict[str, Column] = {
         "trained in": lambda line: f"`{line[0]['id']}`",
+        # Evaluations of Craft that name no setup were made with masks.
+        "setup": lambda line: (
+            line[0].get("setup", {}).get("trained", "masked") if "Craft" in line[0]["id"] else ""
+        ),
         "by, steps": lambda line: f"{line[0]['algorithm']}, {short(line[0]['steps'])}",
         "return here": returns("here"),
         "package": lambda line: f"{line[0]['package']} {line[0]['versions'][line[0]['package']]}",

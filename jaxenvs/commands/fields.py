@@ -57,6 +57,8 @@ def check_kinds(id: str, fields: Iterable[str], params: Iterable[str]) -> None:
     for name in params:
         if name in own:
             raise ValueError(_swapped(PARAM, name, f"a constructor field of {id}", FLAG))
+    if "setup" in fields and not spec.make().setups:
+        raise ValueError(f"setup: {id} has no setups; omit {SETUP}, or choose a Craft environment")
     for name in fields:
         if name not in own and name in names(spec.make()):
             raise ValueError(_swapped(FLAG, name, f"a param of {id}", PARAM))

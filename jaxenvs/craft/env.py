@@ -261,10 +261,13 @@ class CraftEnv(Env):
             reward = reward_of(self.rules, new, gained)
         if self.task is not None:
             reward = earned_vector(self.rules, new)[self.achievements.index(self.task)]
+        over = self.is_over(after)
+        if self.setup == EASED:  # the time limit terminates, as death does
+            over = over | (state.time >= params.max_steps_in_episode)
         return Transition(
             self.after(state, moment),
             reward,
-            self.is_over(after),
+            over,
             {"achievements": earned_vector(self.rules, after.earned)},
         )
 

@@ -335,6 +335,9 @@ class CraftFull(CraftEnv):
             light = shone(light, at, moment.torch)
         more = {"floors": moment.floors, "light": light}
         cells, world = moment.ground.cells, moment.world
+        if self.setup == EASED:  # the episode goes on after the last wave; the counter has 4 bits
+            waves = jnp.minimum(world.boss["progress"], boss.WAVES)
+            world = world._replace(boss={**world.boss, "progress": waves})
         return self.packed(state.time, cells, world, moment.known, **more)
 
     def is_over(self, world: World) -> Bool[Array, ""]:

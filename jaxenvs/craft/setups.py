@@ -7,7 +7,8 @@
   (sleep and rest), see `LearnerPart.skips_forced`. The reward is the sum of the achievements'
   weights and the change of the level of worn armour; a step after which the player is dead has the
   reward -1. Changes of health have no reward. Marks of mobs in the observations `ids` and
-  `symbolic` are repaired, see `repaired`. The defeat of the boss does not end an episode.
+  `symbolic` are repaired, see `repaired`. The defeat of the boss does not end an episode;
+  the time limit terminates it, as death does.
 
 PufferLib's learner also clips rewards to -1 to 1. That is not part of the setup.
 """

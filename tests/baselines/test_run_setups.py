@@ -28,7 +28,7 @@ def test_an_old_run_is_masked():
 def test_a_family_without_setups_refuses_one(tmp_path, capsys):
     given = ["Grid-Empty-5x5-v0", "--setup", "eased", "--out", str(tmp_path / "run")]
     assert cli.main(["train", *given]) == 2
-    assert "no field or param 'setup'" in capsys.readouterr().err
+    assert "has no setups; omit --setup" in capsys.readouterr().err
 
 
 @pytest.mark.full
