@@ -51,6 +51,13 @@ SHARED: dict[str, Any] = {
 }
 ON_BOTH: dict[str, Any] = {"needs": ("pytest",), "environment": WITH_CPU, "alone": True}
 
+# Long runs of Craft: name of the job, environment, setup, number of steps.
+CRAFT_RUNS = (
+    ("classic-1b", training.CRAFT, "original", 1_000_000_000),
+    ("craft-1b", training.WHOLE, "original", 1_000_000_000),
+    ("craft-2b-eased", training.WHOLE, "eased", 2_000_000_000),
+)
+
 JOBS = (
     Job("craft", "steps/s of Craft-Classic", steps.job("craft"), 8),
     Job("full", "steps/s of the whole game", steps.job("full"), 6),
@@ -68,6 +75,16 @@ JOBS = (
     Job("families", "steps/s of the classes of Grid and BabyAI", steps.families, 7),
     Job("torch", "steps/s of tensors compared with NumPy", torch_steps.card, 3, **SHARED),
     Job("billion", "1 B steps of PPO, a slice", training.billion, 6, **SLICES),
+    *(
+        Job(
+            name,
+            f"recurrent PPO in {id}, setup {setup}, a slice",
+            training.setup_run(id, setup, steps),
+            6,
+            **SLICES,
+        )
+        for name, id, setup, steps in CRAFT_RUNS
+    ),
     Job("cube", "the last-move policy of the 3x3x3 cube, a slice", cube.job, 6, **SLICES),
     *(
         Job(f"maze-{name}", f"{title} in mazes, a slice", mazes.job(name), 6, **SLICES)

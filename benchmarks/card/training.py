@@ -176,6 +176,14 @@ def _train_slice(work: Work, path: Path, words: Sequence[str], again: Sequence[s
 billion = sliced(RUN, LATER, TINY)
 
 
+def setup_run(id: str, setup: str, steps: int) -> Callable[[Work], None]:
+    """Return the function of a job that trains recurrent PPO in a setup of Craft, in slices."""
+    by_memory = ("--algo", "ppo-rnn")
+    words = (id, *by_memory, "--preset", "gpu", "--set", f"setup={setup}")
+    tiny = (TINY[0], *by_memory, *TINY[1:], "--memory", "4")
+    return sliced((*words, "--total-steps", str(steps), *LATER), LATER, tiny)
+
+
 def _found(path: Path, carrier: Path) -> int:
     """Return the number of the update to resume from, or 0 to start a new run.
 

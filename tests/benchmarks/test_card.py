@@ -247,7 +247,8 @@ def test_a_missing_package_skips_the_jobs_that_train(bench, monkeypatch, capsys,
     trains = [found for found in jobs.JOBS if found.needs == jobs.TRAINS]
     bench.jobs(*trains, job("last"))
     assert bench.run("--files", "100") == 0
-    names = ["training", "training-full", "training-rnn", "billion", "cube"]
+    names = ["training", "training-full", "training-rnn", "billion", "classic-1b", "craft-1b"]
+    names += ["craft-2b-eased", "cube"]
     assert [found.name for found in trains] == [*names, *(f"maze-{name}" for name in MAZES)]
     for found in trains:
         left = bench.result(found.name)
