@@ -433,8 +433,8 @@ def test_a_long_sleep_is_not_discounted(name):
         total = 240 * (32 if name == "dqn" else 256)
         more |= {"chunk": 60, "total_steps": total, "gamma": 0.9, "skip_forced": skip_forced}
         agent = learner(Dreamer(), name, **more)
-        runners = loop.start(agent, KEY[None])
-        for _ in range(4):
+        runners, metrics = loop.run_chunk(agent, loop.start(agent, KEY[None]))
+        for _ in range(3):
             runners, metrics = loop.run_chunk(agent, runners)
         ended = {name: float(metrics[name].sum()) for name in ("return_sum", "episodes")}
         found.append(ended["return_sum"] / ended["episodes"])

@@ -86,7 +86,10 @@ class Napper(Sleeper):
 class ForcedSleeper(Sleeper):
     """Environment `Sleeper` that asks learners to skip forced steps."""
 
-    skips_forced = True
+    @property
+    def skips_forced(self) -> bool:
+        """Return that learners skip forced steps."""
+        return True
 
 
 def tick(state, action):
