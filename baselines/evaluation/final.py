@@ -37,7 +37,8 @@ def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) 
     run.write_json("eval.json", result)
     if not run.config.sweep:
         print(as_text(result), *setups.as_text(result), sep="\n")
-        if text := episode_measures.deaths(run.records()):
+        measures = getattr(getattr(learner.env, "env", None), "measures", ())
+        if measures and (text := episode_measures.deaths(run.records())):
             print(text)
     what, command = getattr(module, "next_command", _watch)(learner.settings)
     print(f"{what}: {program()} {command.format(env=run.config.typed, run=run.path)}")

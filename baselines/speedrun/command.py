@@ -28,7 +28,9 @@ bar. New episodes then decide whether it is reached, and the policy plays in the
 Without NAME, all entries and their best recorded rows are listed.
 
 Each attempt is appended to a results file. A row needs five consecutive seeds. Arguments after --
-go to `jaxenvs train`. Exit code 1: an attempt missed the bar, or --check found a problem."""
+go to `jaxenvs train`. Exit code 1: an attempt missed the bar, or --check found a problem.
+
+Settings of the learner may follow `--`, such as --num-envs 64 --learning-rate 5e-4."""
 EXAMPLES = (
     "speedrun",
     "speedrun cartpole",

@@ -249,6 +249,18 @@ def billion(documents: Documents) -> Table:
     return plain(columns, lambda row: row.get("part") == "slice")(documents)
 
 
+cubes = plain(
+    {
+        "device": of("device"),
+        "id": of("id"),
+        "beam": of("width", whole),
+        "cubes": of("boards", whole),
+        "solved": of("solved", percent),
+        "mean length": of("mean_length", fixed(2)),
+        "seconds": of("seconds", fixed(1)),
+    },
+    lambda row: row.get("part") == "judged",
+)
 mazes = plain(
     {
         **WHERE,
@@ -355,6 +367,10 @@ SECTIONS = (
     Section("graphs", "Without flags for XLA, steps per second", beside),
     Section("torch", "A loop in PyTorch, steps per second by adapter", torch),
     Section("billion", "PPO on Craft-Classic-Ids, in slices", billion),
+    Section("classic-1b", "Recurrent PPO on Craft-Classic-Ids, setup original", billion),
+    Section("craft-1b", "Recurrent PPO on Craft-Ids, setup original", billion),
+    Section("craft-2b-eased", "Recurrent PPO on Craft-Ids, setup eased", billion),
+    Section("cube", "The last-move policy of the 3x3x3 cube, beam search", cubes),
     *(Section(f"maze-{n}", f"{title}, AMaze 13 x 13", mazes) for n, title in MAZES.items()),
     Section("tests", "Tests that need a GPU", tests),
 )

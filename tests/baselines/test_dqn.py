@@ -438,7 +438,7 @@ def test_a_million_steps_of_craft_fit_in_400_mb(monkeypatch):
     The observation takes 145 bytes, the mask 17, action, reward and priority 4 each, and three
     flags 1 each.
     """
-    craft = jaxenvs.make("Craft-Classic-Ids-v0")
+    craft = jaxenvs.make("Craft-Classic-Ids-v0", setup="masked")
     agent = learner(craft, capacity=1_000_000, num_envs=64, warm_up=1000, priority=0.6)
     monkeypatch.setattr(replay_checks, "device_memory", lambda device: 1000)
     with pytest.raises(ValueError, match=r"capacity=1000000 takes ([\d,]+) bytes") as refused:

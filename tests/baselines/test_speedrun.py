@@ -56,7 +56,7 @@ def test_every_entry_builds_and_its_flags_parse(entry, tmp_path):
     read = options.with_source(options.parse(rest, algorithm), algorithm)
     config = options.config(read, algorithm)
     assert (config.seed, config.seeds) == (3, 1) and not config.params
-    assert {*config.fields} <= {"obs"}  # environments with a mission record their observation
+    assert {*config.fields} <= {"obs", "setup"}  # what new runs always record
     assert read.settings.total_steps == entry.budget
     assert (read.eval_every or 0) == (entry.every if entry.kind == POLICY else 0)
     training.check_flags(entry.flags)
@@ -302,7 +302,8 @@ def test_another_entry_needs_another_file(tmp_path):
     results.check_free(file, ENTRIES["doorkey-8x8"], [5])
 
 
-def test_recorded_rows_are_valid_and_listed(capsys):
+def test_recorded_rows_are_valid_and_listed(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "250")  # in a narrow terminal, each cell has a line
     recorded = results.recorded()
     for found in recorded:
         assert results.problems(found) == [], found["entry"]

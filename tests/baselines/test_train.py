@@ -229,6 +229,7 @@ def test_help_groups_settings_by_the_class_that_declares_them(capsys):
         "buffer",
         "exploration",
         "replay",
+        "skipforced",
         "qlearning",
         "dqn",
         "saving",

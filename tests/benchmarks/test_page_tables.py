@@ -10,6 +10,7 @@ import pytest
 
 from jaxenvs.benchmarks.tables import cpu, pages, registry, runs, text
 from jaxenvs.benchmarks.tables.__main__ import main, survey
+from jaxenvs.benchmarks.tables.speedruns import ENTRIES
 from jaxenvs.benchmarks.tables.text import short
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,9 +26,10 @@ def copy(tmp_path):
         shutil.copy(path, target)
     for folder in (registry.RESULTS, registry.RUNS):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    target = tmp_path / registry.REFERENCE
-    target.parent.mkdir(parents=True)
-    shutil.copy(ROOT / registry.REFERENCE, target)
+    for file in (registry.REFERENCE, ENTRIES):
+        target = tmp_path / file
+        target.parent.mkdir(parents=True)
+        shutil.copy(ROOT / file, target)
     return tmp_path
 
 
