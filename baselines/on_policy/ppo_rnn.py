@@ -144,7 +144,9 @@ def learn(
     rollout = rollout._replace(memory=jax.tree.map(lambda leaf: leaf[None], memory))
     runner, batch = ppo.scaled_targets(learner, runner, rollout)
     if loss is None:
-        recompute = current_targets if learner.settings.recompute else None
+        # ppo-trxl, which also learns by this function, has no such setting
+        is_current = getattr(learner.settings, "recompute", False)
+        recompute = current_targets if is_current else None
         loss = functools.partial(ppo.loss, unroll=unroll, recompute=recompute)
     return ppo.learn(learner, runner, as_sequences(batch), key, loss)
 

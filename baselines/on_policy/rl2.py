@@ -98,7 +98,11 @@ class Settings(ppo_rnn.Settings):
 
 
 RL2Learner = Learner[Settings, TaskMemory]
-network = TaskMemory.of
+
+
+def network(env: Env, cell: ppo_rnn.Cell = "gru", layers: int = 1, **given: Any) -> TaskMemory:
+    """Return the network; `Settings.check` refuses other recurrent layers than its GRU."""
+    return TaskMemory.of(env, **given)
 
 
 def training_env(env: Env, settings: Settings) -> Env:
