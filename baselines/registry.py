@@ -54,7 +54,7 @@ def build(name: str, env: Env, settings: Any, devices: Devices = ALONE) -> Learn
     """
     row = ALGORITHMS[name]
     settings.check()
-    _check_forced(row, env, settings)
+    check_forced(row, env, settings)
     module = row.load()
     if hasattr(module, "build"):
         return module.build(row, env, settings, devices)
@@ -156,7 +156,7 @@ def join_names(names: Sequence[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
-def _check_forced(row: Algorithm, env: Any, settings: Any) -> None:
+def check_forced(row: Algorithm, env: Any, settings: Any) -> None:
     """Raise `ValueError` if forced steps are to be skipped, but the learner or `env` has none."""
     able = [each.name for each in ALGORITHMS.values() if each.skips_forced]
     name = name_of(env) if isinstance(env, Env) else env.name

@@ -77,9 +77,10 @@ def build(cluster: Any, asked: options.Options[Any], config: Config) -> Learner[
         raise RunError("--devices, --seeds and --coordinator do not go with --ray; see --learners")
     settings = asked.settings
     settings.check()
-    env = world(config)
+    env, row = world(config), ALGORITHMS[config.algorithm]
+    registry.check_forced(row, env, settings)
     learner = Learner(
-        row := ALGORITHMS[config.algorithm],
+        row,
         env,
         registry.network(row, env, vars(settings)),
         settings,

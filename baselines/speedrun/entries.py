@@ -10,7 +10,7 @@ POLICY, HEURISTIC, SEARCH = KINDS = ("policy", "heuristic", "search")
 
 
 class Entry(NamedTuple):
-    """A speedrun: what is trained, and the bar that the result must reach."""
+    """A speedrun: the task, the learner, and the bar that the result must reach."""
 
     name: str  # name on the command line
     id: str  # environment or puzzle
@@ -27,7 +27,7 @@ class Entry(NamedTuple):
 
     @property
     def trains(self) -> bool:
-        """Whether the entry trains something, and therefore takes flags of `jaxenvs train`."""
+        """True if the entry trains a network, and therefore takes flags of `jaxenvs train`."""
         return self.kind != SEARCH
 
 

@@ -114,12 +114,12 @@ class CraftEnv(Env):
 
     @property
     def uses_mask(self) -> bool:
-        """Whether learners use the action mask: in every setup but `original`."""
+        """True if learners use the action mask: in every setup but `original`."""
         return self.setup != ORIGINAL
 
     @property
     def skips_forced(self) -> bool:
-        """Whether learners skip the steps in which the player sleeps or rests: if `eased`."""
+        """True in the setup `eased`: learners skip steps in which the player sleeps or rests."""
         return self.setup == EASED
 
     @property

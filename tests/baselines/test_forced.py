@@ -28,7 +28,7 @@ from jaxenvs.baselines.core import (
 from jaxenvs.baselines.core.devices import DEVICES, Devices
 from jaxenvs.baselines.off_policy import c51, q_learning
 from jaxenvs.baselines.on_policy import ppo, ppo_rnn, pqn
-from jaxenvs.baselines.run import loop
+from jaxenvs.baselines.run import loop, train
 from jaxenvs.core.masking import legal
 
 KEY = jax.random.key(5)
@@ -453,3 +453,10 @@ def test_without_the_setting_nothing_is_marked():
     _, rollout = played(agent)
     assert rollout.forced == ()
     assert stored(Sleeper(), 1, 4, False)[-1].pending == ()
+
+
+@pytest.mark.parametrize("algorithm", ["ppo-ray", "apex"])
+def test_learners_on_ray_refuse_an_environment_that_skips_forced_steps(algorithm, tmp_path, capsys):
+    given = ["Craft-Classic-Ids-v0", "--algo", algorithm, "--set", "setup=eased"]
+    assert train.main([*given, "--out", str(tmp_path / "run")]) == 2
+    assert f"{algorithm} counts every step as a decision; give --algo" in capsys.readouterr().err

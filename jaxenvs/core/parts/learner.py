@@ -40,12 +40,12 @@ class LearnerPart(Part):
 
     @property
     def uses_mask(self) -> bool:
-        """Whether learners use the action mask, if the environment forbids actions."""
+        """True if learners use the action mask of an environment that forbids actions."""
         return True
 
     @property
     def skips_forced(self) -> bool:
-        """Whether learners skip forced steps, in which one action is legal."""
+        """True if learners skip forced steps, in which one action is legal."""
         return False
 
     @property

@@ -47,7 +47,7 @@ class Tours(NamedTuple):
     lock: Lock | None  # None if tours count locked doors as open
     slot: Int32[Array, " slots"]  # indices of the aims of the tours; -1 for unused slots
     # Fewest turns and moves from a pose until the agent has faced a cell of each aim of a set. Bit
-    # i of the index of a set is the aim `slot[i]`. The stages are those of the locked door; there
+    # i of the index of a set is the aim `slot[i]`. The stages belong to the locked door; there
     # is only one if `lock` is None. The last axis is (tours that keep the order of the aims, see
     # `Aim.after`; tours that keep it only for aims that are `fixed`). The numbers include
     # `Lock.pick_up` and `Lock.toggle` where a tour unlocks the door.
