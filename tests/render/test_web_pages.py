@@ -10,7 +10,7 @@ import pytest
 from paging import ENV, ID, Served, drawn, playing, serving
 
 import jaxenvs
-from jaxenvs.render import screen
+from jaxenvs.render import screen, turning
 from jaxenvs.render.controls import Controller
 from jaxenvs.render.pilots import RANDOM
 from jaxenvs.render.session import Session
@@ -364,7 +364,10 @@ def test_the_picture_is_bounded():
     assert protocol.bounded(1, 1, 16.0)[0] == (protocol.MIN_SIDE, protocol.MIN_SIDE)
 
 
-def test_a_turn_is_animated():
+def test_a_turn_is_animated(monkeypatch):
+    # The usual time is a fraction of a second, in which a slow machine draws only one picture.
+    monkeypatch.setattr(turning, "SECONDS", 4.0)
+
     async def test(there: Served) -> None:
         page = await there.open_ready()
         before = page.facts["number"]
