@@ -2,7 +2,7 @@
 
 The figure is a lower bound. It includes the training state (environments, levels of a stock,
 weights, optimiser). For learners that train on rollouts, it also includes the rollout, a copy of a
-minibatch, and the states of truncated episodes (see `rollouts.truncation_value`). It leaves out
+minibatch, and the copied states of truncated episodes (see `truncations`). It leaves out
 activations and XLA's temporary arrays.
 """
 
@@ -14,7 +14,7 @@ from jaxtyping import PyTree
 
 from jaxenvs.core.memory import device_memory
 
-from . import rollouts
+from . import rollouts, truncations
 from .devices import DIVIDED
 from .learner import Learner
 from .settings import Learning
@@ -48,9 +48,9 @@ def needed(learner: Learner[Any], runners: Any, where: Any) -> int:
     of_step = _bytes(runners.obs) + seeds * _bytes(mask)
     of_step += seeds * envs * (OTHER_FIELDS + _bytes(action))
     rollout = of_step * settings.rollout_steps // count
-    slots = -(-settings.rollout_steps // rollouts.shortest_limit(learner))
-    finals = slots * _bytes((runners.world.env, runners.memory)) // count
-    return total + rollout + rollout // settings.minibatches + finals
+    final = _bytes((runners.world.env, runners.memory)) // count
+    copies = truncations.slots(learner, final // seeds)
+    return total + rollout + rollout // settings.minibatches + copies * final
 
 
 def check(learner: Learner[Any], runners: Any, where: Any) -> str:

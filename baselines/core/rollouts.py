@@ -18,6 +18,7 @@ from jaxtyping import Array, Float32, PyTree
 
 from jaxenvs import Step
 from jaxenvs.core.masking import Mask, legal_actions
+from jaxenvs.core.starts import tree_bytes
 
 from . import (
     bonuses,
@@ -27,9 +28,10 @@ from . import (
     restarts,
     returns,
     reward_scaling,
+    truncations,
     value_scales,
 )
-from .learner import SEEDS, Learner
+from .learner import Learner
 from .recurrence import reset_memory
 
 
@@ -191,23 +193,24 @@ def collect(
     in a replay buffer. Depending on the settings, an exploration bonus is added to the rewards, and
     rewards are divided by a running standard deviation.
     """
-    steps, apart = learner.settings.rollout_steps, shortest_limit(learner)
-    slots = np.arange(steps, dtype=np.int32) // apart
-    finals = jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf, (slots[-1] + 1, *leaf.shape)),
-        (runner.world.env, runner.memory),
-    )
+    steps, apart = learner.settings.rollout_steps, truncations.shortest_limit(learner)
+    final = runner.world.env, runner.memory
+    copies = truncations.slots(learner, tree_bytes(final))
+    finals = None
+    if copies:
+        finals = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (copies, *leaf.shape)), final)
     one = functools.partial(act, learner, choose, record)
-    keys = jax.random.split(key, steps)
+    keys, slots = jax.random.split(key, steps), np.arange(steps, dtype=np.int32) // apart
     (runner, finals), (rollout, measured) = jax.lax.scan(
         one, (runner, finals), (keys, jnp.asarray(slots)), unroll=learner.settings.unroll
     )
     runner = runner._replace(measured=jax.tree.map(lambda leaf: leaf.sum(axis=0), measured))
-    value = truncation_value(learner, runner, rollout.truncated, finals, apart)
+    if copies:
+        bootstrap = functools.partial(final_value, learner, runner)
+        value = truncations.later(bootstrap, rollout.truncated, finals, apart)
+        rollout = rollout._replace(truncation_value=value)
     rollout = with_weights(learner, runner, rollout)
-    runner, rollout = reward_scaling.scale_rewards(
-        learner, runner, rollout._replace(truncation_value=value)
-    )
+    runner, rollout = reward_scaling.scale_rewards(learner, runner, rollout)
     return bonuses.add_bonus(learner, runner, rollout)
 
 
@@ -239,9 +242,9 @@ def act(
 
     The scan stacks the transitions, and the sums of `measure_ends`.
 
-    The carry is a tuple of the runner and `finals`, which stores the final states of truncated
-    episodes. The input `now` is a tuple of the step's random key and the step's slot in `finals`,
-    see `truncation_value`.
+    The carry is a tuple of the runner and `finals`, the copies of the final states of truncated
+    episodes; None: the values of final states are computed in this step, see `truncations`. The
+    input `now` is a tuple of the step's random key and the step's slot in `finals`.
     """
     (runner, finals), (key, slot) = carry, now
     key_action, key_step = jax.random.split(key)
@@ -249,7 +252,12 @@ def act(
     memory, action, chosen = choose(learner, runner, key_action, mask)
     runner = runner._replace(memory=memory)
     step, successor = advance(learner, runner, key_step, action)
-    finals = store_finals(finals, slot, step.truncated, (successor, memory))
+    final, cut = (successor, memory), {}
+    if finals is None:
+        bootstrap = functools.partial(final_value, learner, runner)
+        cut["truncation_value"] = truncations.at_once(bootstrap, step.truncated, final)
+    else:
+        finals = truncations.store(finals, slot, step.truncated, final)
     if record is not None:
         runner = record(learner, runner, mask, action, step, successor)
     after, ends = after_step(learner, runner, step)
@@ -257,7 +265,7 @@ def act(
     if forced.are_skipped(learner.env.env, learner.settings):
         ends["forced"] = forced.is_forced(mask)
     measured = measure_ends(learner, runner, step, successor)
-    transition = Rollout(obs=runner.obs, reward=step.reward, **chosen, **ends)
+    transition = Rollout(obs=runner.obs, reward=step.reward, **chosen, **ends, **cut)
     return (after, finals), (transition, measured)
 
 
@@ -300,27 +308,6 @@ def advance(learner: Learner, runner: Any, key: Array, action: Array) -> tuple[S
     return step._replace(obs=begun.obs, state=begun.state), step.state.env
 
 
-def shortest_limit(learner: Learner) -> int:
-    """Return the smallest number of steps that can lie between two truncations of an environment.
-
-    The number is limited to the range from 1 to `rollout_steps`.
-    """
-    env, steps = learner.env.env, learner.settings.rollout_steps
-    return max(1, min(env.shortest_limit(env.default_params), steps))
-
-
-def store_finals(finals: PyTree, slot: Array, truncated: Array, final: PyTree) -> PyTree[Array]:
-    """Write `final` into a slot of `finals`, for the environments whose episode is `truncated`.
-
-    `final` is a tuple of the environments' final states and the network's recurrent states. Leaves
-    of `finals` have the shape (slots, envs, ...); `truncation_value` describes the slots.
-    """
-    rows = jnp.where(truncated, np.arange(len(truncated), dtype=np.int32), len(truncated))
-    return jax.tree.map(
-        lambda kept, leaf: kept.at[slot, rows].set(leaf, mode="drop"), finals, final
-    )
-
-
 def legal_now(learner: Learner, state: PyTree[Array]) -> Mask:
     """Return masks of the legal actions in a batch of states; None if all are always legal."""
     return jax.vmap(functools.partial(legal_actions, learner.env.env))(state)
@@ -348,35 +335,12 @@ def predict(learner: Learner, weights: PyTree[Array], obs: PyTree[Array]) -> Any
     return jax.vmap(learner.network.apply, in_axes=(None, 0))(weights, obs)
 
 
-def truncation_value(
-    learner: Learner, runner: Any, truncated: Array, finals: PyTree[Array], apart: int
-) -> Float32[Array, "steps envs"]:
-    """Return the value of the final state at each step that truncated an episode, else 0.
-
-    `finals`, (slots, envs, ...), has the final environment states and recurrent states from
-    `store_finals`. Each slot is shared by `apart` successive steps of the rollout. An environment
-    is truncated at most once in these steps, so one entry per environment is enough.
-
-    The network runs only for slots in which an environment of at least one seed was truncated. The
-    seeds share this condition: if each seed had its own, `vmap` would run both branches of `cond`.
-    """
-    steps, slots = len(truncated), len(jax.tree.leaves(finals)[0])
-    where = jnp.pad(truncated, ((0, slots * apart - steps), (0, 0)))
-    in_slot = where.reshape(slots, -1).any(axis=1).astype(jnp.int32)
-    in_slot = jax.lax.pmax(in_slot, SEEDS) > 0
-
-    def bootstrap(state: PyTree[Array], memory: PyTree[Array]) -> Array:
-        obs = observe(learner, runner, state)
-        seen = runner._replace(obs=obs, memory=memory)
-        return think(learner, seen, legal_now(learner, state))[2]
-
-    def value(slot: tuple[Array, PyTree[Array]]) -> Array:
-        any_truncated, final = slot
-        zeros = jnp.zeros(truncated.shape[1:], jnp.float32)
-        return jax.lax.cond(any_truncated, bootstrap, lambda *_: zeros, *final)
-
-    values = jnp.repeat(jax.lax.map(value, (in_slot, finals)), apart, axis=0)[:steps]
-    return jnp.where(truncated, values, 0.0)
+def final_value(
+    learner: Learner, runner: Any, state: PyTree[Array], memory: PyTree[Array]
+) -> Float32[Array, " envs"]:
+    """Return the values of a batch of final states, with the recurrent states before them."""
+    seen = runner._replace(obs=observe(learner, runner, state), memory=memory)
+    return think(learner, seen, legal_now(learner, state))[2]
 
 
 def after_step(learner: Learner, runner: Any, step: Step) -> tuple[Any, dict[str, Array]]:

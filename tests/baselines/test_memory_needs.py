@@ -1,5 +1,6 @@
 """Tests of the memory that training needs, which is known before anything is allocated."""
 
+import dataclasses
 import functools
 
 import jax
@@ -9,7 +10,7 @@ from tiny import FLAGS, learner
 from tiny import collected as collect
 
 import jaxenvs
-from jaxenvs.baselines.core import memory_needs, rollouts
+from jaxenvs.baselines.core import memory_needs, truncations
 from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.run import loop, train
 
@@ -34,9 +35,22 @@ def test_the_bytes_are_those_of_the_training_state_and_the_rollout(algorithm):
     _, rollout = collect(agent, runners, keys[2:])
     rollout = size(rollout)
     got = memory_needs.needed(agent, shapes_of(agent), loop.partition(agent))
-    slots = -(-agent.settings.rollout_steps // rollouts.shortest_limit(agent))
+    slots = -(-agent.settings.rollout_steps // truncations.shortest_limit(agent))
     finals = slots * size((runners.world.env, runners.memory))
     assert got == state + rollout + rollout // agent.settings.minibatches + finals
+
+
+def test_large_final_states_are_not_copied():
+    """Copies of two seeds of 65,536 worlds would have a gibibyte."""
+    agent = learner(jaxenvs.make("Craft-Classic-Ids-v0"), "ppo-rnn", num_envs=2**16, memory=8)
+    runners = shapes_of(agent)
+    got = memory_needs.needed(agent, runners, loop.partition(agent))
+    worlds = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(runners.world.env))
+    assert worlds > 2**29 and got < memory_needs.needed(
+        dataclasses.replace(agent, settings=dataclasses.replace(agent.settings, rollout_steps=96)),
+        runners,
+        loop.partition(agent),
+    )
 
 
 def test_learners_without_rollouts_need_their_training_state():

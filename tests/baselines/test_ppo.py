@@ -153,7 +153,7 @@ def flops(function, *arguments) -> float:
 def test_a_step_computes_one_observation():
     """A step of a rollout must compute only one observation, because observations are expensive.
 
-    The final observations of truncated episodes are computed later, by `rollouts.truncation_value`.
+    The final observations of truncated episodes are computed later, by `truncations.later`.
     """
     ppo_ = learner(jaxenvs.make("Grid-DoorKey-8x8-v0"), num_envs=64)
     runner = jax.eval_shape(ppo_.init, jax.random.key(0))
