@@ -25,6 +25,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.stages import Compiled
 
 import jaxenvs
 from jaxenvs.baselines import presets, registry
@@ -70,8 +71,8 @@ def learner(
     return registry.build(algorithm, jaxenvs.make(id), settings, devices)
 
 
-def compile_chunk(agent: Learner) -> str:
-    """Return the HLO text of the program that makes one chunk of updates (one or more) per call.
+def compile_chunk(agent: Learner) -> Compiled:
+    """Return the compiled program that makes one chunk of updates (one or more) per call.
 
     The program is compiled for the devices of `agent`, which exist only as a description.
     """
@@ -86,7 +87,7 @@ def compile_chunk(agent: Learner) -> str:
 
     where = loop.partition(agent)
     traced = loop.run_chunk.trace(agent, type(where)(*map(placed, where, runners)))
-    return gpu_work.finish(traced).as_text() or ""
+    return gpu_work.finish(traced)
 
 
 def exchanges(text: str, minibatches: int) -> dict[str, Any]:
@@ -125,7 +126,7 @@ def describe(id: str, num_envs: int, count: int) -> dict[str, Any]:
     """Compile an update for `count` H200s; return the numbers of its kernels and collectives."""
     agent = learner(id, num_envs, Described(count))
     minibatches = agent.settings.epochs * agent.settings.minibatches
-    found = exchanges(compile_chunk(agent), minibatches)
+    found = exchanges(compile_chunk(agent).as_text() or "", minibatches)
     key = jax.eval_shape(lambda: jax.random.key(0))
     runner = jax.eval_shape(learner(id, num_envs, Devices()).init, key)
     asked = {"id": id, "num_envs": num_envs, "devices": count, "minibatches": minibatches}

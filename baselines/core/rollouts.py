@@ -35,6 +35,11 @@ from .learner import Learner
 from .recurrence import reset_memory
 
 
+# Most environments for which the policy network runs at once; more are divided into parts. So many
+# fill a GPU, and the activations of a million would need as much memory as the environments.
+MOST_AT_ONCE = 2**16
+
+
 class Runner(NamedTuple):
     """Training state between updates.
 
@@ -325,8 +330,14 @@ def think(learner: Learner, runner: Any, mask: Mask) -> tuple[PyTree, Array, Arr
     The outputs are the next recurrent states, the logits (illegal actions masked out) and the
     values. The values are discounted returns of the rewards in training, which may be scaled.
     """
-    over_batch = jax.vmap(learner.network.think, in_axes=(None, 0, 0, 0))
-    memory, logits, value = over_batch(runner.weights, runner.memory, runner.obs, mask)
+    of_one = functools.partial(learner.network.think, runner.weights)
+    given = runner.memory, runner.obs, mask
+    if len(jax.tree.leaves(runner.obs)[0]) <= MOST_AT_ONCE:
+        memory, logits, value = jax.vmap(of_one)(*given)
+    else:
+        memory, logits, value = jax.lax.map(
+            lambda one: of_one(*one), given, batch_size=MOST_AT_ONCE
+        )
     return memory, logits, value_scales.in_learned_rewards(runner.weights, value)
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import hlo, indices
+from . import hlo, indices, products
 from .fusions import Launch
 from .indices import size
 from .warps import GROUP, LANES, SECTOR, Lanes, Walk
@@ -102,12 +102,14 @@ def features(module: hlo.Module, scope: hlo.Computation, instruction: hlo.Instru
     """Return the features of the kernel of `instruction`, which is in the computation `scope`."""
     if instruction.opcode not in ("fusion", "fusion-start"):
         return _memory(scope, instruction)
+    if products.products(module, scope, instruction):
+        return _memory(scope, instruction)  # tiles of a product are read once into shared memory
     launch = Launch(module, scope, instruction)
     return EMITTERS.get(launch.kind, _loop)(launch)
 
 
 def _memory(scope: hlo.Computation, instruction: hlo.Instruction) -> Features:
-    """Return the features of a copy, sort or library call, estimated from its number of bytes."""
+    """Return the features of a copy, sort, product or library call, estimated from its bytes."""
     written = instruction.bytes
     read = sum(scope[name].bytes for name in instruction.operands if name in scope)
     warps = max(written / 4 / LANES, 1.0)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import hlo
+from . import hlo, products
 from .features import Features, features
 
 SCHEDULERS = 132 * 4  # number of warp schedulers of an H200; each issues an instruction per cycle
@@ -120,12 +120,19 @@ def columns(rows: Iterable[Features]) -> dict[str, np.ndarray]:
 
 
 def timed(module: hlo.Module, kernels: Iterable[hlo.Kernel]) -> list[hlo.Kernel]:
-    """Return the kernels with their predicted time in the field `microseconds`."""
+    """Return the kernels with their predicted time in the field `microseconds`.
+
+    A kernel with matrix products takes at least the time of their arithmetic, see `products`.
+    """
     kernels = list(kernels)
     known = {key: _features(module, *key) for key in {(k.within, k.name) for k in kernels}}
     if not known:
         return kernels
     times = dict(zip(known, microseconds(columns(known.values())), strict=True))
+    for within, name in known:
+        scope = module.computations[within]
+        least = products.microseconds(module, scope, scope[name])
+        times[within, name] = max(times[within, name], least)
     return [
         dataclasses.replace(kernel, microseconds=float(times[kernel.within, kernel.name]))
         for kernel in kernels

@@ -193,15 +193,35 @@ def counted(rows: list[dict[str, Any]]) -> Table:
     return tabulated(rows, {**ENV_ID, **WHO, **COUNTS})
 
 
-UPDATES: dict[str, Column] = {  # columns of the table of whole PPO updates with `--preset gpu`
+def _changed(row: Mapping[str, Any]) -> str:
+    """Return the environments and steps of an update, in bold if they differ from the preset."""
+    text = f"{row['num_envs']:,} x {row['rollout_steps']}"
+    return f"**{text}**" if row.get("changed") else text
+
+
+def _milliseconds(name: str) -> Column:
+    return lambda row: fixed(1)(row[name] / 1000) if name in row else ""
+
+
+def _update_speed(row: Mapping[str, Any]) -> str:
+    steps = row["num_envs"] * row["rollout_steps"]
+    return short(steps / row["model_us"] * 1e6) if "model_us" in row else ""
+
+
+UPDATES: dict[str, Column] = {  # columns of the table of whole updates with `--preset gpu`
+    "learner": of("algorithm"),
     "id": of("id"),
-    "envs x steps": lambda row: f"{row['num_envs']:,} x {row['rollout_steps']}",
-    "epochs x minibatches": lambda row: f"{row['epochs']} x {row['minibatches']}",
-    "layers": lambda row: ", ".join(map(str, row["hidden"])),
+    "envs x steps": _changed,
+    "epochs x minibatches": lambda row: f"{row['epochs']} x {row['minibatches']:,}",
     "levels from": of("reset_source"),
-    "kernels": of("kernels", whole),
+    "kernels": lambda row: kernels({"kernels_per_trip": 0, **row}),
     "GB": lambda row: f"{row['bytes'] / 1e9:.2f}",
     "conditions": of("conditions", whole),
+    "model time, ms": _milliseconds("model_us"),
+    "of this acting": _milliseconds("acting_us"),
+    "per trip": _milliseconds("model_us_per_trip"),
+    "steps/s by the model": _update_speed,
+    "peak memory, GiB": of("peak_bytes", lambda size: f"{size / 2**30:.1f}"),
 }
 
 

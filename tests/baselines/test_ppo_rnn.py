@@ -16,7 +16,7 @@ from tiny import collected as collect
 import jaxenvs
 from jaxenvs.baselines import registry
 from jaxenvs.baselines.core import episodes as evaluation
-from jaxenvs.baselines.core import minibatches
+from jaxenvs.baselines.core import minibatches, rollouts
 from jaxenvs.baselines.core.recurrence import reset_memory
 from jaxenvs.baselines.evaluation import final
 from jaxenvs.baselines.on_policy import ppo_rnn
@@ -178,6 +178,21 @@ def test_minibatches_are_whole_environments(collected):
         drawn = np.concatenate(rows[4 * epoch : 4 * epoch + 4])[:, 0] // 100
         assert sorted(drawn) == list(range(8))
     assert len({rows[4 * epoch][0, 0] for epoch in range(3)}) > 1 or (rows[0] != rows[4]).any()
+
+
+def test_the_policy_of_many_environments_runs_in_parts(monkeypatch):
+    """Parts of 5 give the same rollout of 13 environments as all at once, to rounding."""
+    agent = learner(Clock(), "ppo-rnn", num_envs=13, rollout_steps=12, memory=8)
+    keys = jax.random.split(jax.random.key(0), 1)
+    runners = loop.start(agent, keys)
+    whole = collect(agent, runners, keys)
+    monkeypatch.setattr(rollouts, "MOST_AT_ONCE", 5)
+    collect.clear_cache()
+    program = str(jax.make_jaxpr(collect, static_argnums=0)(agent, runners, keys))
+    assert "f32[2,5,8]" in program and "f32[13,5,8]" not in program
+    parts = collect(agent, runners, keys)
+    collect.clear_cache()
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), whole, parts)
 
 
 @pytest.mark.parametrize("algorithm", ["ppo-rnn", pytest.param("ppo-trxl", marks=pytest.mark.full)])
