@@ -34,9 +34,9 @@ from . import (
 from .learner import Learner
 from .recurrence import reset_memory
 
-
-# Most environments for which the policy network runs at once; more are divided into parts. So many
-# fill a GPU, and the activations of a million would need as much memory as the environments.
+# Largest number of environments for which the policy network runs at once; more are divided into
+# parts. This number fills a GPU. The activations for a million environments of the whole game of
+# Craft would need more memory than the environments.
 MOST_AT_ONCE = 2**16
 
 

@@ -1,13 +1,13 @@
 """Values of final observations, which bootstrap episodes that the time limit truncates.
 
-After a truncation the environment holds the next episode, so its final state is either copied or
-evaluated at once:
+After a truncation the environment holds the next episode, so its final state is copied or evaluated
+at once:
 
-- Small states are copied (`store`), and the network evaluates the copies after the rollout
-  (`later`). No step of the rollout has to wait for the host.
-- Copies of large states would need as much memory as the environments. They are evaluated in the
-  step (`at_once`), a part of the environments at a time, because few are truncated in most steps.
-  On a GPU, each step then waits for the host, which must know whether an episode was truncated.
+- Small states are copied (`store`). The network evaluates all copies once, after the rollout
+  (`later`), even if every step truncates some episodes.
+- Copies of large states would double the memory of the environments. The network evaluates the
+  states in the step that truncates the episodes (`at_once`), a part of the environments at a time,
+  because most steps truncate few. A step without a truncation only counts them.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,8 @@ from .learner import SEEDS, Learner
 # A function that returns the values of final states. Its arguments are a batch of environment
 # states and the network's recurrent states.
 Bootstrap = Callable[[PyTree, PyTree], Array]
-# Most bytes of final states, of one seed on one device, that are copied. An H200 needs about as
-# long to move so many bytes as to wait for the host.
+# Most bytes of final states, of one seed on one device, that are copied. An H200 moves this number
+# of bytes in about seven microseconds. A condition in each step takes as long.
 MOST_COPIED = 2**25
 # `at_once` evaluates this share of the environments at a time, but at least `LEAST_AT_ONCE`.
 SHARE = 32
@@ -93,7 +93,7 @@ def at_once(
     """Return the value of the final state of each environment that a step truncated, else 0.
 
     `final` is a tuple of the environments' states before any reset and of the recurrent states.
-    The number of iterations, 0 in most steps, is that of the seed with the most truncations.
+    The seed with the most truncations sets the number of iterations, which is 0 in most steps.
     """
     envs = len(truncated)
     rows = max(envs // SHARE, min(envs, LEAST_AT_ONCE))
