@@ -10,9 +10,9 @@ import functools
 from typing import Any
 
 import jax
-from jaxtyping import PyTree
 
 from jaxenvs.core.memory import device_memory
+from jaxenvs.core.starts import tree_bytes
 
 from . import rollouts, truncations
 from .devices import DIVIDED
@@ -33,7 +33,7 @@ def needed(learner: Learner[Any], runners: Any, where: Any) -> int:
     """
     count = learner.devices.count
     total = sum(
-        _bytes(getattr(runners, name)) // (count if getattr(where, name) == DIVIDED else 1)
+        tree_bytes(getattr(runners, name)) // (count if getattr(where, name) == DIVIDED else 1)
         for name in where._fields
     )
     settings = learner.settings
@@ -45,10 +45,10 @@ def needed(learner: Learner[Any], runners: Any, where: Any) -> int:
     mask = jax.eval_shape(functools.partial(rollouts.legal_now, learner), one_seed)
     seeds, envs = runners.lengths.shape
     action = jax.eval_shape(learner.env.env.action_space.sample, jax.random.key(0))
-    of_step = _bytes(runners.obs) + seeds * _bytes(mask)
-    of_step += seeds * envs * (OTHER_FIELDS + _bytes(action))
+    of_step = tree_bytes(runners.obs) + seeds * tree_bytes(mask)
+    of_step += seeds * envs * (OTHER_FIELDS + tree_bytes(action))
     rollout = of_step * settings.rollout_steps // count
-    final = _bytes((runners.world.env, runners.memory)) // count
+    final = tree_bytes((runners.world.env, runners.memory)) // count
     copies = truncations.slots(learner, final // seeds)
     return total + rollout + rollout // settings.minibatches + copies * final
 
@@ -70,8 +70,3 @@ def check(learner: Learner[Any], runners: Any, where: Any) -> str:
         return ""
     there = "" if available is None else f" of {available / GIB:,.1f} GiB"
     return f"Training needs at least {need / GIB:,.1f} GiB{there} of device memory."
-
-
-def _bytes(tree: PyTree) -> int:
-    """Return the size in bytes of all arrays in a tree of arrays or shapes."""
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

@@ -1,6 +1,5 @@
 """Tests of the memory that training needs, which is known before anything is allocated."""
 
-import dataclasses
 import functools
 
 import jax
@@ -13,6 +12,7 @@ import jaxenvs
 from jaxenvs.baselines.core import memory_needs, truncations
 from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.run import loop, train
+from jaxenvs.core.starts import tree_bytes
 
 PUZZLE = "Puzzle-SlidingTile-3x3-v0"  # has masks
 
@@ -40,17 +40,14 @@ def test_the_bytes_are_those_of_the_training_state_and_the_rollout(algorithm):
     assert got == state + rollout + rollout // agent.settings.minibatches + finals
 
 
-def test_large_final_states_are_not_copied():
-    """Copies of two seeds of 65,536 worlds would have a gibibyte."""
+def test_large_final_states_are_not_copied(monkeypatch):
+    """Copies for two seeds of 65,536 worlds would have half a gibibyte."""
     agent = learner(jaxenvs.make("Craft-Classic-Ids-v0"), "ppo-rnn", num_envs=2**16, memory=8)
-    runners = shapes_of(agent)
-    got = memory_needs.needed(agent, runners, loop.partition(agent))
-    worlds = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(runners.world.env))
-    assert worlds > 2**29 and got < memory_needs.needed(
-        dataclasses.replace(agent, settings=dataclasses.replace(agent.settings, rollout_steps=96)),
-        runners,
-        loop.partition(agent),
-    )
+    given = agent, shapes_of(agent), loop.partition(agent)
+    least = memory_needs.needed(*given)
+    monkeypatch.setattr(truncations, "MOST_COPIED", 2**60)
+    copied = memory_needs.needed(*given) - least
+    assert copied == tree_bytes((given[1].world.env, given[1].memory)) > 2**29
 
 
 def test_learners_without_rollouts_need_their_training_state():
