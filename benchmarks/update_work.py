@@ -88,6 +88,7 @@ def measure(
         "id": id,
         "preset": preset or "usual",
         "changed": dict(changed),
+        "date": time.strftime("%Y-%m-%d"),
         **{name: getattr(settings, name) for name in SHOWN},
         "reset_source": agent.env.reset_source,
         **work,

@@ -222,6 +222,7 @@ UPDATES: dict[str, Column] = {  # columns of the table of whole updates with `--
     "per trip": _milliseconds("model_us_per_trip"),
     "steps/s by the model": _update_speed,
     "peak memory, GiB": of("peak_bytes", lambda size: f"{size / 2**30:.1f}"),
+    "date": of("date"),
 }
 
 
@@ -240,7 +241,7 @@ MEMORY: dict[str, Column] = {  # columns of the table of a batch's device memory
 }
 RULES: dict[str, Column] = {"rules, at most": of("rules"), **WHO_AND_FROM, **COUNTS}
 
-of_rows("work-update", f"{RESULTS}/update_work.json", UPDATES)
+of_rows("work-update", f"{RESULTS}/update_work.json", UPDATES, full=False)
 of_rows("memory-craft", f"{RESULTS}/memory_craft.json", MEMORY)
 # `full=False` leaves out columns without any figures, such as predicted times in files that were
 # counted before the time model existed.
