@@ -10,6 +10,7 @@ from typing import Any
 
 from jaxenvs import Env, levels, make_vec
 from jaxenvs.core.facts import identity
+from jaxenvs.core.masking import is_masked
 from jaxenvs.core.spaces import Box, Discrete, MultiDiscrete
 from jaxenvs.levels.files import name_of
 
@@ -159,8 +160,10 @@ def join_names(names: Sequence[str]) -> str:
 def check_forced(row: Algorithm, env: Any, settings: Any) -> None:
     """Raise `ValueError` if forced steps are to be skipped, but the learner or `env` has none."""
     able = [each.name for each in ALGORITHMS.values() if each.skips_forced]
-    name = name_of(env) if isinstance(env, Env) else env.name
-    forced.check(env, settings, row.name, None if row.skips_forced else join_names(able), name)
+    fix = None if row.skips_forced else join_names(able)
+    is_ours = isinstance(env, Env)
+    name, masked = (name_of(env), is_masked(env)) if is_ours else (env.name, env.uses_mask)
+    forced.check(env, settings, row.name, fix, name, masked)
 
 
 def _check_discrete(env: Any) -> None:
@@ -197,15 +200,31 @@ ALGORITHMS = {
             ".model_based.dyna",
             shape=RECURRENT,
             fits=lambda env: env.vocabulary is not None,
+            skips_forced=True,
         ),
         Algorithm(
-            "rl2", "RL²", ".on_policy.rl2", shape=RECURRENT, fits=lambda env: bool(env.task_sets)
+            "rl2",
+            "RL²",
+            ".on_policy.rl2",
+            shape=RECURRENT,
+            fits=lambda env: bool(env.task_sets),
+            skips_forced=True,
         ),
         Algorithm(
-            "plr", "prioritised level replay", ".on_policy.plr", shape=RECURRENT, actions=ANY
+            "plr",
+            "prioritised level replay",
+            ".on_policy.plr",
+            shape=RECURRENT,
+            actions=ANY,
+            skips_forced=True,
         ),
         Algorithm(
-            "sfl", "sampling for learnability", ".on_policy.sfl", shape=RECURRENT, actions=ANY
+            "sfl",
+            "sampling for learnability",
+            ".on_policy.sfl",
+            shape=RECURRENT,
+            actions=ANY,
+            skips_forced=True,
         ),
         Algorithm("pqn", "PQN", ".on_policy.pqn", skips_forced=True),
         Algorithm(
@@ -224,7 +243,13 @@ ALGORITHMS = {
             "iqn", "IQN", ".off_policy.iqn", shape=(*OF_VALUES, "cosines"), skips_forced=True
         ),
         Algorithm("rainbow", "Rainbow", ".off_policy.rainbow", shape=OF_ATOMS, skips_forced=True),
-        Algorithm("r2d2", "R2D2", ".off_policy.r2d2", shape=(*RECURRENT, "dueling", "squeeze")),
+        Algorithm(
+            "r2d2",
+            "R2D2",
+            ".off_policy.r2d2",
+            shape=(*RECURRENT, "dueling", "squeeze"),
+            skips_forced=True,
+        ),
         Algorithm("sac", "SAC", ".off_policy.sac", actions=(Box,)),
         Algorithm("td3", "TD3", ".off_policy.td3", actions=(Box,)),
         Algorithm("tqc", "TQC", ".off_policy.tqc", actions=(Box,)),
@@ -234,9 +259,17 @@ ALGORITHMS = {
             "Gumbel AlphaZero",
             ".model_based.alphazero",
             fits=lambda env: env.fully_observed,
+            skips_forced=True,
             searches=TRUE,
         ),
-        Algorithm("muzero", "MuZero", ".model_based.muzero", shape=OF_LATENT, searches=LEARNED),
+        Algorithm(
+            "muzero",
+            "MuZero",
+            ".model_based.muzero",
+            shape=OF_LATENT,
+            skips_forced=True,
+            searches=LEARNED,
+        ),
         Algorithm("bc", "behaviour cloning", ".offline.bc", shape=RECURRENT),
         Algorithm("iql", "implicit Q-learning", ".offline.iql"),
         Algorithm(
@@ -245,12 +278,19 @@ ALGORITHMS = {
             ".offline.dagger",
             shape=RECURRENT,
             fits=levels.has_first_actions,
+            skips_forced=True,
         ),
         Algorithm("davi", "DAVI", ".puzzles.davi", shape=(), fits=has_goal),
         Algorithm("last-move", "last move", ".puzzles.last_move", shape=(), fits=has_goal),
         Algorithm("world", "a learned world", ".puzzles.world", shape=(), fits=has_unit_cost),
         Algorithm(
-            WITH_RAY, "PPO and Ray", ".ray.ppo", command=".ray.ppo", outside=True, actions=ANY
+            WITH_RAY,
+            "PPO and Ray",
+            ".ray.ppo",
+            command=".ray.ppo",
+            outside=True,
+            actions=ANY,
+            skips_forced=True,
         ),
         Algorithm(
             "apex",
@@ -259,6 +299,7 @@ ALGORITHMS = {
             shape=("hidden", "embed", "dueling"),
             command=".ray.apex",
             outside=True,
+            skips_forced=True,
         ),
     )
 }

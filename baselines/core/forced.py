@@ -12,8 +12,15 @@ one step of a semi-Markov decision process (Sutton et al., 1999):
   decisions, and each decision of a rollout has the same weight, in every minibatch.
 - There is one exception. If a rollout begins in a forced state, this state has a value loss,
   because the rollout before it was bootstrapped from its value. Otherwise that value would never
-  be learned.
+  be learned. Rollouts of a curriculum begin with new episodes. There, the exception is the middle
+  step of the rollout, see `SkipForced.valued_step`.
 - A replay buffer (replay_buffer.py) stores a decision and the forced steps after it in one slot.
+  R2D2, whose network reads forced observations too, stores every step (off_policy/r2d2.py).
+- In AlphaZero's search, an edge to a forced state has discount 1 (model_based/alphazero.py).
+
+Every learner that trains with masks supports this. The others refuse it: `bc` and `iql`, because
+datasets have no masks; `sac`, `td3`, `tqc` and `crossq`, because continuous actions have none; and
+`davi`, `last-move` and `world`, because they learn the solutions of puzzles, without a discount.
 
 Recurrent states, episode lengths and `steps` still count every environment step. The metric
 `decisions` is the share of steps that are decisions.
@@ -24,7 +31,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float32
 
-from jaxenvs.core.masking import Mask, is_masked
+from jaxenvs.core.masking import is_forced as is_forced
 
 from .devices import Devices
 
@@ -47,11 +54,13 @@ def are_skipped(env: Any, settings: Any) -> bool:
     return bool(getattr(settings, "skip_forced", False) or getattr(env, "skips_forced", False))
 
 
-def check(env: Any, settings: Any, name: str, able: str | None, env_name: str) -> None:
+def check(
+    env: Any, settings: Any, name: str, able: str | None, env_name: str, masked: bool
+) -> None:
     """Raise `ValueError` if forced steps are to be skipped but the learner `name` cannot do so.
 
     `able` names the learners that can; None: the learner `name` is one of them. `env_name` is the
-    environment's name in the messages.
+    environment's name in the messages, and `masked` says whether learners use its masks.
     """
     if not are_skipped(env, settings):
         return
@@ -60,18 +69,12 @@ def check(env: Any, settings: Any, name: str, able: str | None, env_name: str) -
     if able is not None:
         fix = "omit --skip-forced, or give" if asked else "give"
         raise ValueError(f"{given}: {name} counts every step as a decision; {fix} --algo {able}")
-    if not is_masked(env):
-        masked = "masked" in getattr(env, "setups", ())
+    if not masked:
+        has_setup = "masked" in getattr(env, "setups", ())
         raise ValueError(
             f"{given}: {env_name} forbids no action in any state, so no step is forced; "
-            f"{'give --setup masked, or ' if masked else ''}omit --skip-forced"
+            f"{'give --setup masked, or ' if has_setup else ''}omit --skip-forced"
         )
-
-
-def is_forced(mask: Mask) -> Bool[Array, "*batch"]:
-    """Return whether exactly one action is legal, for each mask of a batch."""
-    assert mask is not None, "`check` refuses environments without masks"
-    return mask.sum(axis=-1, dtype=jnp.int32) == 1
 
 
 def marked(
@@ -79,21 +82,30 @@ def marked(
     after: Bool[Array, " envs"],
     done: Bool[Array, "steps envs"],
     devices: Devices,
+    valued: int = 0,
 ) -> Forced:
     """Return the forced steps of a rollout, with the weights of its steps.
 
     `here` says of each step whether it is forced, and `after` whether the states after the rollout
-    are; `done` says whether a step ended its episode.
+    are; `done` says whether a step ended its episode. At step `valued`, forced states have a value
+    loss.
     """
     following = jnp.concatenate([here[1:], after[None]]) & ~done
+    return Forced(here, following, *weights(here, devices, valued))
+
+
+def weights(
+    here: Bool[Array, "steps envs"], devices: Devices, valued: int = 0
+) -> tuple[Float32[Array, "steps envs"], Float32[Array, "steps envs"]]:
+    """Return the weights `policy` and `value` of the steps of a rollout, see `Forced`."""
     policy = (~here).astype(jnp.float32)
-    value = policy.at[0].set(1.0)
+    value = policy.at[valued].set(1.0)
     means = devices.mean(jnp.stack([policy.mean(), value.mean()]))
     policy, value = (
         weight / jnp.maximum(mean, TINY)
         for weight, mean in zip((policy, value), means, strict=True)
     )
-    return Forced(here, following, policy, value)
+    return policy, value
 
 
 def discount(gamma: Any, forced: Bool[Array, "*batch"] | tuple[()]) -> Any:

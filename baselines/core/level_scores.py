@@ -9,7 +9,8 @@
 | `regret` | Return of the shortest plan (computed with full information) minus the mean return. |
 
 `pvl`, `l1` and `maxmc` are averaged over the steps of each episode, then over the episodes that
-ended in the rollout. If none ended, they are averaged over all steps.
+ended in the rollout. If none ended, they are averaged over all steps. Forced steps do not count if
+they are skipped (forced.py).
 """
 
 from typing import Any, Literal, NamedTuple
@@ -78,20 +79,27 @@ def mean_over_episodes(
     """Average `values` over the steps of each finished episode, then over the episodes.
 
     Return one mean per environment. If no episode has ended in an environment, average over all
-    steps.
+    steps. The rollout must begin with new episodes. Skipped forced steps have weight 0.
     """
     done = rollout.terminated | rollout.truncated
+    counts = ~rollout.forced.here if rollout.forced else jnp.ones_like(done)
+    values = jnp.where(counts, values, 0.0)
+    number = counts.cumsum(axis=0, dtype=jnp.int32)
+    # number of counted steps before each step's episode
+    before = jax.lax.cummax(jnp.where(done, number, 0), axis=0)
+    before = jnp.pad(before[:-1], ((1, 0), (0, 0)))
 
     def back(length: Array, step: tuple[Array, Array]) -> tuple[Array, Array]:
         ends, so_far = step
         length = jnp.where(ends, so_far, length)
         return length, length
 
-    # `length` is the length of the episode to which each step belongs. It is 0 for the steps of an
-    # episode that does not end in this rollout.
-    nothing = jnp.zeros_like(rollout.lengths[0])
-    _, length = jax.lax.scan(back, nothing, (done, rollout.lengths), reverse=True)
+    # `length` is the number of counted steps of the episode to which each step belongs. It is 0 for
+    # the steps of an episode that does not end in this rollout.
+    nothing = jnp.zeros_like(number[0])
+    _, length = jax.lax.scan(back, nothing, (done, number - before), reverse=True)
     weight = jnp.where(length > 0, 1.0 / jnp.maximum(length, 1).astype(jnp.float32), 0.0)
     ended = done.sum(axis=0).astype(jnp.float32)
     means = (weight * values).sum(axis=0) / jnp.maximum(ended, 1.0)
-    return jnp.where(ended > 0, means, values.mean(axis=0))
+    all_steps = values.sum(axis=0) / jnp.maximum(number[-1], 1).astype(jnp.float32)
+    return jnp.where(ended > 0, means, all_steps)

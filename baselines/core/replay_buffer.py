@@ -233,6 +233,20 @@ def slots_from(
     return draws.env, oldest + (offset % count).astype(jnp.int32)
 
 
+def is_complete(
+    buffer: ReplayBuffer, env: Int32[Array, " batch"], first: Int32[Array, " batch"], steps: int
+) -> Bool[Array, " batch"]:
+    """Return whether the windows that begin in slots `first` are in the buffer as a whole.
+
+    A window ends `steps` slots later. If forced steps are skipped, an environment with few
+    decisions may have no complete window yet. And while a step is incomplete, the slot after it has
+    already overwritten the oldest one.
+    """
+    written = buffer.written[env]
+    number = written - (written - first) % buffer.reward.shape[1]
+    return (number >= 0) & (number + steps <= newest(buffer)[env])
+
+
 def window(
     buffer: ReplayBuffer,
     env: Int32[Array, " batch"],
@@ -254,11 +268,7 @@ def window(
     here, last = (env, first % slots), (env, (first + length) % slots)
     weight = buffer.is_step[here]
     if isinstance(buffer.pending, jax.Array):
-        # An environment with few decisions may have no complete window yet. And while a step is
-        # incomplete, the slot after it has already overwritten the oldest one.
-        written = buffer.written[env]
-        number = written - (written - first) % slots
-        weight &= (number >= 0) & (number + n_step <= newest(buffer)[env])
+        weight &= is_complete(buffer, env, first, n_step)
     return Batch(
         obs=jax.tree.map(lambda leaf: leaf[here], buffer.obs),
         action=buffer.action[here],

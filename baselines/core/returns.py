@@ -77,14 +77,18 @@ def limited(ratio: Float32[Array, "*batch"]) -> Float32[Array, "*batch"]:
 
 
 def baselines(
-    weighted: Float32[Array, "rows batch"], weight: Float32[Array, "rows batch"], devices: Devices
+    weighted: Float32[Array, "rows batch"],
+    weight: Float32[Array, "rows batch"],
+    devices: Devices,
+    counts: Float32[Array, "rows batch"] | None = None,
 ) -> Float32[Array, "rows batch"]:
     """Return the baselines that are subtracted from the V-trace advantages `weighted`.
 
     The first axis of the arrays indexes minibatches. The baseline of a step is its V-trace weight,
     in `weight`, times the minibatch's weighted mean advantage over all devices. Advantages already
     subtract the value of the observation; the baseline reduces the variance of the policy gradient
-    further.
+    further. `counts` has the weights of the steps in these means, 0 for skipped forced steps; None:
+    all are equal.
 
     The factor `weight` keeps the gradient unbiased. If all steps of a minibatch had the mean as
     their baseline, the gradient would strengthen the policy's preferences even among equally good
@@ -92,7 +96,8 @@ def baselines(
     """
     chex.assert_rank(weighted, 2, custom_message="weighted is [rows, batch]")
     chex.assert_equal_shape([weighted, weight], custom_message="weighted and weight, [rows, batch]")
-    sums = jnp.stack([weighted.mean(axis=1), weight.mean(axis=1)])
+    both = [forced.weighted(each, () if counts is None else counts) for each in (weighted, weight)]
+    sums = jnp.stack(both).mean(axis=2)
     total, weights = devices.mean(sums)
     return weight * (total / jnp.maximum(weights, TINY))[:, None]
 
@@ -102,19 +107,31 @@ def n_step(
     terminated: Bool[Array, "batch steps"],
     truncated: Bool[Array, "batch steps"],
     gamma: float | Float32[Array, ""],
+    following: Bool[Array, "batch steps"] | tuple[()] = (),
+    decisions: int | None = None,
 ) -> tuple[Float32[Array, " batch"], Float32[Array, " batch"], Int32[Array, " batch"]]:
     """Return n-step return, bootstrap discount and number of steps of each sequence of n steps.
 
     A sequence stops early at the end of an episode. The n-step return is the discounted sum of
     rewards, without the bootstrap value. The bootstrap value's discount is gamma ** steps, or 0
     after a termination.
+
+    If forced steps are skipped, `following` says whether the state after a step is forced and
+    belongs to the same episode. Such a step is not discounted, and a sequence stops early at its
+    next decision number `decisions`.
     """
-    steps = jnp.arange(reward.shape[1], dtype=jnp.int32)
-    goes_on = jnp.cumprod(~(terminated | truncated), axis=1, dtype=jnp.int32)
+    discounted = ~following if isinstance(following, jax.Array) else jnp.ones_like(terminated)
+    # number of discounted steps, up to each step and before it
+    number = jnp.cumsum(discounted, axis=1, dtype=jnp.int32)
+    power = jnp.pad(number[:, :-1], ((0, 0), (1, 0))).astype(jnp.float32)
+    stops = terminated | truncated
+    if decisions is not None:
+        stops |= number == decisions
+    goes_on = jnp.cumprod(~stops, axis=1, dtype=jnp.int32)
     reached = jnp.pad(goes_on[:, :-1], ((0, 0), (1, 0)), constant_values=1)
     length = reached.sum(axis=1, dtype=jnp.int32)
     ended = (terminated & (reached > 0)).any(axis=1)
-    powers = jnp.float32(gamma) ** steps.astype(jnp.float32)
-    total = (reward * reached.astype(jnp.float32) * powers).sum(axis=1)
-    discount = jnp.where(ended, 0.0, jnp.float32(gamma) ** length.astype(jnp.float32))
+    total = (reward * reached.astype(jnp.float32) * jnp.float32(gamma) ** power).sum(axis=1)
+    last = (number * reached).max(axis=1).astype(jnp.float32)
+    discount = jnp.where(ended, 0.0, jnp.float32(gamma) ** last)
     return total, discount, length

@@ -214,7 +214,7 @@ def collect(
         bootstrap = functools.partial(final_value, learner, runner)
         value = truncations.later(bootstrap, rollout.truncated, finals, apart)
         rollout = rollout._replace(truncation_value=value)
-    rollout = with_weights(learner, runner, rollout)
+    rollout = with_weights(learner, rollout, legal_now(learner, runner.world.env))
     runner, rollout = reward_scaling.scale_rewards(learner, runner, rollout)
     return bonuses.add_bonus(learner, runner, rollout)
 
@@ -288,17 +288,17 @@ def measure_ends(learner: Learner, runner: Any, step: Step, successor: PyTree) -
     return jnp.where(step.done[:, None], found, 0.0).sum(axis=0)
 
 
-def with_weights(learner: Learner, runner: Any, rollout: Rollout) -> Rollout:
+def with_weights(learner: Learner, rollout: Rollout, mask: Mask) -> Rollout:
     """Return the rollout with the weights of its steps, if forced steps are skipped.
 
-    `runner` is the training state after the rollout. Its states tell whether the steps after the
-    rollout are forced.
+    `mask` are the masks of the states after the rollout.
     """
     if not forced.are_skipped(learner.env.env, learner.settings):
         return rollout
-    after = forced.is_forced(legal_now(learner, runner.world.env))
+    after = forced.is_forced(mask)
     done = rollout.terminated | rollout.truncated
-    found = forced.marked(rollout.forced, after, done, learner.devices)
+    valued = learner.settings.valued_step
+    found = forced.marked(rollout.forced, after, done, learner.devices, valued)
     return rollout._replace(forced=found)
 
 

@@ -255,6 +255,11 @@ class SkipForced(Common):
     # one step, without discount between them
     skip_forced: bool = False
 
+    @property
+    def valued_step(self) -> int:
+        """Step of a rollout at which forced states have a value loss."""
+        return 0
+
 
 @dataclasses.dataclass(frozen=True)
 class Memory:

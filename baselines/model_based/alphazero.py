@@ -12,6 +12,9 @@ Deliberate differences from the paper: the network is trained for a few epochs o
 in PPO, and not from a replay buffer. The value network predicts 0 at first, and by default the
 search does not rescale the values of a node. With random initial values or with rescaling, noise
 would make the policy confident before the first reward, and exploration would stop.
+
+If forced steps are skipped (core/forced.py), an edge of the tree that leads to a forced state has
+discount 1. Forced states have a value loss, because the search evaluates them, but no policy loss.
 """
 
 import dataclasses
@@ -27,18 +30,18 @@ from jaxenvs import Env
 from jaxenvs.adapters.mctx import mctx_recurrent_fn, mctx_root_fn
 from jaxenvs.core.masking import Mask, legal, legal_actions
 
-from ..core import minibatches, rollouts
+from ..core import forced, minibatches, rollouts
 from ..core.bounds import Count, NonNegative
 from ..core.learner import Learner
 from ..core.minibatches import Loss
 from ..core.rollouts import Chosen, Rollout, Runner
-from ..core.settings import Learning
+from ..core.settings import Learning, SkipForced
 from ..networks.policies import ActorCritic
 from . import gumbel
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Learning):
+class Settings(SkipForced, Learning):
     """Hyperparameters of AlphaZero.
 
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
@@ -76,7 +79,8 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     batch = minibatches.as_steps((rollout, rollouts.lambda_returns(learner, runner, rollout)))
     orders = minibatches.shuffled_items(learner.settings, batch, key_learn)
     runner, losses = minibatches.descend(learner, loss, runner, batch, orders)
-    return runner, {**rollouts.episode_sums(rollout), **losses}
+    decisions = forced.metrics(getattr(rollout.forced, "here", ()))
+    return runner, {**rollouts.episode_sums(rollout), **decisions, **losses}
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
@@ -115,8 +119,10 @@ def plan(
 
 def expand(learner: Learner[Settings], params: Any = None) -> Any:
     """Return mctx's `recurrent_fn`: it steps the true environment from the state of each node."""
-    predict, discount = functools.partial(predict_nodes, learner), learner.settings.gamma
-    return mctx_recurrent_fn(learner.env.env, predict, params=params, discount=discount)
+    env, predict = learner.env.env, functools.partial(predict_nodes, learner)
+    skips = forced.are_skipped(env, learner.settings)
+    given = {"discount": learner.settings.gamma, "skip_forced": skips}
+    return mctx_recurrent_fn(env, predict, params=params, **given)
 
 
 def predict_nodes(learner: Learner, weights: PyTree, obs: PyTree, state: Any) -> Any:
@@ -130,10 +136,16 @@ def loss(learner: Learner[Settings], weights: PyTree, rollout: Rollout, target: 
     chex.assert_equal_shape([logits, rollout.policy], custom_message="logits and the policy")
     chex.assert_equal_shape([value, target], custom_message="value and target, [batch]")
     log_probs = jax.nn.log_softmax(legal(logits, rollout.mask))
-    policy_loss = -(rollout.policy * log_probs).sum(axis=-1).mean()
+    weight = getattr(rollout.forced, "policy", ())
+    policy_loss, entropy, searched = (
+        -forced.weighted(each.sum(axis=-1), weight).mean()
+        for each in (
+            rollout.policy * log_probs,
+            jnp.exp(log_probs) * log_probs,
+            jax.scipy.special.xlogy(rollout.policy, rollout.policy),
+        )
+    )
     value_loss = 0.5 * jnp.square(value - target).mean()
-    entropy = -(jnp.exp(log_probs) * log_probs).sum(axis=-1).mean()
-    searched = -jax.scipy.special.xlogy(rollout.policy, rollout.policy).sum(axis=-1).mean()
     return policy_loss + learner.settings.value_weight * value_loss, {
         "policy_loss": policy_loss,
         "value_loss": value_loss,

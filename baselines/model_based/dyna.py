@@ -25,6 +25,9 @@ Deliberate differences from the paper:
 - The reward is predicted from the sampled item counts of the next observation, too.
 - Imagined rollouts have a separate length, do not begin at observations of earlier rollouts, and
   leave out unlikely values.
+
+If forced steps are skipped (core/forced.py), an imagined step is forced if the model predicts a
+single legal action. The model itself learns from all steps.
 """
 
 import dataclasses

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float32, Int32, PyTree
 from jaxenvs import Step
 from jaxenvs.core.masking import Mask, is_masked
 
-from ..core import rollouts
+from ..core import forced, rollouts
 from ..core.learner import SEEDS, Learner
 from ..core.metrics import means
 from ..core.recurrence import reset_memory
@@ -96,7 +96,7 @@ def imagine(
     keys = jax.random.split(key_act, learner.settings.imagined_steps)
     act = functools.partial(imagined_step, learner)
     end, rollout = jax.lax.scan(act, runner, keys)
-    return end, runner.memory, rollout
+    return end, runner.memory, rollouts.with_weights(learner, rollout, allowed(learner, end))
 
 
 def begin(learner: Learner[Any], runner: Runner, starts: Start, key: Array) -> Runner:
@@ -131,6 +131,8 @@ def imagined_step(learner: Learner[Any], runner: Runner, key: Array) -> tuple[Ru
     history = jax.vmap(reset_memory)(history, runner.world.start.history, step.done)
     runner = runner._replace(memory=memory, history=history)
     after, ends = rollouts.after_step(learner, runner, step)
+    if forced.are_skipped(learner.env.env, learner.settings):
+        ends["forced"] = forced.is_forced(mask)
     never_cut = jnp.zeros_like(step.reward)
     return after, Rollout(
         obs=runner.obs, reward=step.reward, truncation_value=never_cut, **chosen, **ends

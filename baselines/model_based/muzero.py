@@ -39,6 +39,9 @@ Deliberate differences from the papers:
 - After a terminal state, the value target is 0, and there is no policy target.
 - The chance encoder reads the afterstate and the next latent state instead of observations, and a
   loss makes it use all codes equally often.
+
+If forced steps are skipped (core/forced.py), a slot of the replay buffer holds a decision and the
+forced steps after it. The model thus learns decisions, and predicts no forced state.
 """
 
 import dataclasses
@@ -52,11 +55,11 @@ from jaxtyping import Array, Float32, Int32, PyTree, Shaped
 from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.random import shuffled
 
-from ..core import priorities, replay_buffer, replay_checks, rollouts
+from ..core import forced, priorities, replay_buffer, replay_checks, rollouts
 from ..core.bounds import Bounds, Count, NonNegative, NonNegativeInt, Rate, Share
 from ..core.learner import Learner
 from ..core.rollouts import Rollout, Runner
-from ..core.settings import Replay
+from ..core.settings import Replay, SkipForced
 from ..networks import q_network, two_hot
 from ..networks.encoders import is_board
 from ..off_policy import q_learning
@@ -72,7 +75,7 @@ MIN_SPAN = 1e-6  # lower bound of the range of Q values, by which rescaling divi
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Replay):
+class Settings(SkipForced, Replay):
     """Hyperparameters of MuZero.
 
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
@@ -170,7 +173,8 @@ def update(
     names = (*loss_names(learner.settings), "clipped_targets")
     runner, losses = q_learning.learn_when_ready(learner, runner, key_learn, step, names=names)
     epsilon = learner.settings.epsilon(runner.updates - 1)
-    return runner, {**rollouts.episode_sums(ends), **losses, "epsilon": epsilon}
+    metrics = {**rollouts.episode_sums(ends), **forced.metrics(ends.forced)}
+    return runner, {**metrics, **losses, "epsilon": epsilon}
 
 
 def collect(
@@ -179,7 +183,8 @@ def collect(
     """Take `rollout_steps` steps in every environment.
 
     The steps are added to the replay buffer, and the policies of the searches to `runner.found`.
-    The returned rollout contains only returns, lengths and ends of episodes.
+    The returned rollout contains only returns, lengths and ends of episodes, and which steps are
+    forced if forced steps are skipped.
     """
 
     def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
@@ -191,16 +196,19 @@ def collect(
         step = learner.env.step(key_step, runner.world, action)
         buffer = runner.replay_buffer
         every = jnp.arange(len(action), dtype=jnp.int32)
-        where = every, buffer.written % learner.settings.slots
+        slot = buffer.written % settings.slots
+        if skips:  # the slot of a decision keeps its policy during the forced steps after it
+            slot = jnp.where(buffer.pending, settings.slots, slot)
         runner = runner._replace(
-            found=runner.found.at[where].set(found.policy),
+            found=runner.found.at[every, slot].set(found.policy, mode="drop"),
             replay_buffer=replay_buffer.add(buffer, runner.obs, mask, action, step),
         )
         after, ends = rollouts.after_step(learner, runner, step)
-        return after, Rollout(**ends)
+        return after, Rollout(**ends, forced=forced.is_forced(mask) if skips else ())
 
-    settings = learner.settings
-    before, epsilon = runner.replay_buffer.written, settings.epsilon(runner.updates)
+    settings, skips = learner.settings, forced.are_skipped(learner.env.env, learner.settings)
+    before = replay_buffer.newest(runner.replay_buffer)
+    epsilon = settings.epsilon(runner.updates)
     runner, ends = jax.lax.scan(act, runner, jax.random.split(key, settings.rollout_steps))
     if settings.priority:
         given = runner.priorities, runner.replay_buffer, before
@@ -254,7 +262,9 @@ def sample_windows(
     order = shuffled(devices.first_key(jax.random.fold_in(key, 0)), settings.batch_size)
     drawn = jax.tree.map(lambda leaf: leaf[order], drawn)
     window = windows_at(settings, runner, drawn.env, drawn.slot)
-    return drawn, devices.distribute(window._replace(weight=drawn.weight), drawn.device)
+    # Before the first complete window, the drawn slots are arbitrary and weights are NaN.
+    weight = jnp.where(window.is_step, drawn.weight, 0.0)
+    return drawn, devices.distribute(window._replace(weight=weight), drawn.device)
 
 
 def windows_at(
@@ -265,6 +275,7 @@ def windows_at(
     Window i begins in slot `first[i]` of environment `env[i]`.
     """
     buffer, moments = runner.replay_buffer, settings.unroll_steps + 1
+    is_whole = replay_buffer.is_complete(buffer, env, first, settings.reach)
     env, slot = env[:, None], first[:, None] + jnp.arange(settings.reach + 1, dtype=jnp.int32)
     slot %= buffer.action.shape[1]
     where, early, later = (env, slot), (env, slot[:, :moments]), (env, slot[:, moments:])
@@ -276,7 +287,7 @@ def windows_at(
         terminated=buffer.terminated[where],
         truncated=buffer.truncated[where],
         policy=runner.found[early],
-        is_step=buffer.is_step[where][:, 0],
+        is_step=buffer.is_step[where][:, 0] & is_whole,
         weight=jnp.ones(len(env), jnp.float32),
         ahead=jax.tree.map(lambda leaf: leaf[later], buffer.obs),
         mask_ahead=jax.tree.map(lambda leaf: leaf[later], buffer.mask),

@@ -48,7 +48,7 @@ class Window(NamedTuple):
     # action probabilities that a search found at each of the first `unroll_steps` + 1 observations
     policy: Float32[Array, "batch moments actions"]
     # whether the window's first slot holds a step; False: it holds only the final observation of a
-    # truncated episode
+    # truncated episode, or the window is not complete
     is_step: Bool[Array, " batch"]
     weight: Float32[Array, " batch"]  # importance weight in prioritised replay
     # observations in the later slots of the window, from which TD targets may bootstrap, (batch,

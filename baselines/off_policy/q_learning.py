@@ -75,15 +75,16 @@ def init(learner: Learner[Any], key: Array) -> Runner:
     return runner._replace(first=kept)
 
 
-def begin(learner: Learner[Any], key: Array) -> Runner:
+def begin(learner: Learner[Any], key: Array, joins: bool = True) -> Runner:
     """Return the initial training state, with an empty replay buffer.
 
-    The target network has the same weights as the online network.
+    The target network has the same weights as the online network. If forced steps are skipped and
+    `joins` is True, a slot of the replay buffer holds a decision and the forced steps after it.
     """
     fields, settings = rollouts.begin(learner, key), learner.settings
     mask = rollouts.legal_now(learner, fields["world"].env)
-    skips = forced.are_skipped(learner.env.env, settings)
-    buffer = replay_buffer.empty(fields["obs"], mask, settings.slots, skip_forced=skips)
+    joins &= forced.are_skipped(learner.env.env, settings)
+    buffer = replay_buffer.empty(fields["obs"], mask, settings.slots, skip_forced=joins)
     return Runner(
         **fields,
         target=jax.tree.map(jnp.copy, fields["weights"]),
@@ -122,7 +123,7 @@ def collect(
     returns a runner and Q(s, a) of all actions. If the network is recurrent, the returned runner
     has the next recurrent states.
     """
-    settings = learner.settings
+    settings, skips = learner.settings, forced.are_skipped(learner.env.env, learner.settings)
     epsilon = epsilons(learner, runner.updates)
     before = replay_buffer.newest(runner.replay_buffer)
     runner, key, key_learn = rollouts.next_update(learner, runner)
@@ -145,7 +146,7 @@ def collect(
         step = learner.env.step(key_step, runner.world, action)
         buffer = replay_buffer.add(runner.replay_buffer, runner.obs, mask, action, step)
         after, ends = rollouts.after_step(learner, runner._replace(replay_buffer=buffer), step)
-        return after, Rollout(**ends, forced=runner.replay_buffer.pending)
+        return after, Rollout(**ends, forced=forced.is_forced(mask) if skips else ())
 
     # All random numbers are drawn before the scan. On a CPU, XLA compiles each draw inside the scan
     # to a loop, which takes longer than the forward pass of a small network.

@@ -11,6 +11,11 @@ differences from the paper: sequences continue over the ends of episodes, where 
 is reset as in acting; a truncated episode is bootstrapped from its final observation, with the
 recurrent state of that step; several environments fill the replay buffer. If an environment has
 illegal actions, the greedy action is the best legal action.
+
+If forced steps are skipped (core/forced.py), they stay in the sequences, because the network reads
+their observations. `n_step` then counts decisions, and a TD target bootstraps earlier if its
+sequence ends. If the last observation of a sequence is forced, it has a value loss in other
+sequences, because TD targets bootstrap from its value. All other forced steps have no loss.
 """
 
 import dataclasses
@@ -25,7 +30,7 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 from jaxenvs.core.facts import identity
 from jaxenvs.core.masking import Mask, legal
 
-from ..core import priorities, replay_checks, returns
+from ..core import forced, priorities, replay_checks, returns
 from ..core.bounds import Count, NonNegativeInt, Share
 from ..core.learner import Learner
 from ..core.minibatches import Loss
@@ -167,7 +172,8 @@ def init(learner: Learner[Settings, Network], key: Array) -> Runner:
 
     memories = jax.tree.map(ring, learner.network.begin())
     ranks = priorities.empty(envs, sequences)
-    return q_learning.begin(learner, key)._replace(memories=memories, priorities=ranks)
+    runner = q_learning.begin(learner, key, joins=False)
+    return runner._replace(memories=memories, priorities=ranks)
 
 
 def update(learner: Learner[Settings, Network], runner: Runner) -> tuple[Runner, dict[str, Array]]:
@@ -290,20 +296,44 @@ def loss(
     `target_values` are the outputs of the target network. The metric `error` sets the priorities:
     for each sequence, a weighted mean of its largest and its mean absolute TD error.
     """
-    settings = learner.settings
+    settings, skips = learner.settings, forced.are_skipped(learner.env.env, learner.settings)
     values = unroll(learner, weights, sequences)
     learned = slice(settings.burn_in, settings.burn_in + settings.sequence)
     chosen = q_network.of_actions(values[:, : settings.sequence], sequences.action[:, learned])
-    target = td_target(settings, sequences, jax.lax.stop_gradient(values), target_values)
-    is_step = sequences.is_step[:, learned].astype(jnp.float32)
-    steps = jnp.maximum(is_step.sum(axis=1), 1.0)
-    error = is_step * jnp.abs(target - chosen)
-    squares = 0.5 * jnp.square(error).sum(axis=1) / steps
+    is_forced = forced.is_forced(sequences.mask) if skips else ()
+    given = (sequences, jax.lax.stop_gradient(values), target_values, is_forced)
+    target = td_target(settings, *given)
+    counts = counted(settings, sequences, is_forced).astype(jnp.float32)
+    steps = jnp.maximum(counts.sum(axis=1), 1.0)
+    error = counts * jnp.abs(target - chosen)
+    _, stretched = scales(settings)
+    q = stretched(chosen).mean()
+    number = steps
+    if skips:  # each decision of the batch has the same weight
+        number = jnp.maximum(learner.devices.mean(counts.sum(axis=1).mean()), forced.TINY)
+        q = (counts * stretched(chosen)).sum(axis=1).mean() / number
+    squares = 0.5 * jnp.square(error).sum(axis=1) / number
     loss = (sequences.weight * squares).mean()
     eta = settings.largest_share  # weight of the largest error; the mean error has weight 1 - eta
     error = eta * error.max(axis=1) + (1.0 - eta) * error.sum(axis=1) / steps
-    _, stretched = scales(settings)
-    return loss, {"q_loss": loss, "q": stretched(chosen).mean(), "error": error}
+    return loss, {"q_loss": loss, "q": q, "error": error}
+
+
+def counted(
+    settings: Settings, sequences: Sequences, is_forced: Bool[Array, "batch slots"] | tuple[()]
+) -> Bool[Array, "batch learned"]:
+    """Return whether each slot after the burn-in has a loss.
+
+    It has one if it holds a step that is not forced, or if it is the last slot of a sequence.
+    `is_forced` is () if forced steps are not skipped.
+    """
+    learned = slice(settings.burn_in, settings.burn_in + settings.sequence)
+    is_step = sequences.is_step[:, learned]
+    if isinstance(is_forced, tuple):
+        return is_step
+    slot = jnp.arange(settings.length, dtype=jnp.int32)
+    is_last = (settings.length - 1 - slot) % settings.period == 0
+    return is_step & (~is_forced | is_last)[:, learned]
 
 
 def td_target(
@@ -311,12 +341,13 @@ def td_target(
     sequences: Sequences,
     values: Float32[Array, "batch steps actions"],
     target_values: Float32[Array, "batch steps actions"],
+    is_forced: Bool[Array, "batch slots"] | tuple[()] = (),
 ) -> Float32[Array, "batch learned"]:
     """Return n-step TD targets h(reward + discount * h^-1(value)) for the steps that have a loss.
 
     `values` are outputs of the online network, and `target_values` outputs of the target network.
     The next action is greedy with respect to `values` if the setting `double` is on, else with
-    respect to `target_values`.
+    respect to `target_values`. `is_forced` is () if forced steps are not skipped.
     """
     squeezed, stretched = scales(settings)
     mask = jax.tree.map(lambda leaf: leaf[:, settings.burn_in :], sequences.mask)
@@ -324,13 +355,28 @@ def td_target(
     best = legal(chooser, mask).argmax(axis=-1).astype(jnp.int32)
     next_values = stretched(q_network.of_actions(target_values, best))
     first = jnp.arange(settings.sequence, dtype=jnp.int32)
-    ahead = first[:, None] + jnp.arange(settings.n_step, dtype=jnp.int32)
+    size, stops, of_decisions = settings.n_step, sequences.truncated, ()
+    if not isinstance(is_forced, tuple):
+        size = settings.sequence + settings.n_step
+        # a target needs no more than the last observation of its sequence
+        stops = stops.at[:, -2].set(True)
+        following = jnp.pad(is_forced[:, 1:], ((0, 0), (0, 1)))
+        following &= ~(sequences.terminated | sequences.truncated)
+        of_decisions = (following,)
+    ahead = first[:, None] + jnp.arange(size, dtype=jnp.int32)
+    where = jnp.minimum(settings.burn_in + ahead, settings.length - 1)
 
     def windows(leaf: Array) -> Array:
-        return leaf[:, settings.burn_in + ahead].reshape(-1, settings.n_step)
+        return leaf[:, where].reshape(-1, size)
 
-    ends = windows(sequences.terminated), windows(sequences.truncated)
-    found = returns.n_step(windows(sequences.reward), *ends, settings.gamma)
+    ends = windows(sequences.terminated), windows(stops)
+    found = returns.n_step(
+        windows(sequences.reward),
+        *ends,
+        settings.gamma,
+        *map(windows, of_decisions),
+        decisions=settings.n_step,
+    )
     shape = (len(sequences.reward), settings.sequence)
     total, discount, length = (leaf.reshape(shape) for leaf in found)
     value = jnp.take_along_axis(next_values, first + length, axis=1)

@@ -26,11 +26,11 @@ from jaxenvs import levels
 from jaxenvs.core.masking import Mask
 from jaxenvs.core.wrapper import Wrapper
 
-from ..core import minibatches, rollouts
+from ..core import forced, minibatches, rollouts
 from ..core.bounds import Bounds, Count, NonNegativeInt, Share
 from ..core.learner import Learner
 from ..core.rollouts import Chosen, Rollout, Runner
-from ..core.settings import Activation, Common
+from ..core.settings import Activation, Common, SkipForced
 from . import bc
 from .data import Rows
 
@@ -39,7 +39,7 @@ UNKNOWN = -1  # label of a state for which the oracle has no action
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Common):
+class Settings(SkipForced, Common):
     """Hyperparameters of DAgger."""
 
     total_steps: Count = 100_000  # environment steps of each seed; rounded up to chunks of updates
@@ -137,7 +137,8 @@ def probability(settings: Settings, updates: Int32[Array, ""]) -> Array:
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:
     """Choose the policy's action in each state, or with some probability the oracle's.
 
-    Also return the oracle's label of each state. `probability` computes the probability.
+    Also return the oracle's label of each state. `probability` computes the probability. If forced
+    steps are skipped, forced states have no label.
     """
     key_draw, key_mix = jax.random.split(key)
     memory, logits, _ = rollouts.think(learner, runner, mask)
@@ -146,6 +147,8 @@ def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -
     mixture = probability(learner.settings, runner.updates)
     mixed = jax.random.bernoulli(key_mix, mixture, label.shape) & (label != UNKNOWN)
     action = jnp.where(mixed, label, action)
+    if forced.are_skipped(learner.env.env, learner.settings):
+        label = jnp.where(forced.is_forced(mask), UNKNOWN, label)
     return memory, action, {"action": action, "label": label}
 
 

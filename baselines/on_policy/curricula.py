@@ -19,7 +19,7 @@ from jaxenvs import Env
 from jaxenvs.core.masking import Mask
 from jaxenvs.core.parts.learner import defines_success
 
-from ..core import level_buffer, level_scores, metrics, minibatches, rollouts
+from ..core import forced, level_buffer, level_scores, metrics, minibatches, rollouts
 from ..core.bounds import Bounds, Count
 from ..core.given_levels import GivenLevel, new_levels
 from ..core.learner import Learner
@@ -64,6 +64,15 @@ class OverLevels(ppo_rnn.Settings):
             raise ValueError("recompute=True needs a recurrent network; omit it, or give memory")
         if self.neighbours and not self.memory:
             raise ValueError(f"neighbours={self.neighbours} needs a recurrent network; omit it")
+
+    @property
+    def valued_step(self) -> int:
+        """Step of a rollout at which forced states have a value loss.
+
+        It is not the first step, at which no episode sleeps: every rollout begins with new
+        episodes.
+        """
+        return self.rollout_steps // 2
 
     def items(self, num_envs: int) -> int:
         """Return the number of items to shuffle: sequences or, if `memory` is 0, single steps."""
@@ -302,7 +311,8 @@ def finished(
     These two fields are set only inside an update. `found` has the metrics known so far.
     """
     runner = runner._replace(params=None, wins=())
-    return runner, {**rollouts.episode_sums(play.rollout), **found}
+    decisions = forced.metrics(getattr(play.rollout.forced, "here", ()))
+    return runner, {**rollouts.episode_sums(play.rollout), **decisions, **found}
 
 
 def gathered(learner: Learner[Any], tree: PyTree[Array]) -> PyTree[Array]:

@@ -35,7 +35,7 @@ from jaxenvs import Env
 from jaxenvs.core.masking import Mask, legal
 from jaxenvs.core.wrappers import PreviousStep
 
-from ..core import minibatches, rollouts
+from ..core import forced, minibatches, rollouts
 from ..core.bounds import Bounds, Count, NonNegative, NonNegativeInt, Share
 from ..core.episodes import Agents, EvaluatedPolicy
 from ..core.learner import Learner
@@ -247,20 +247,25 @@ def loss(
     total, parts = ppo.loss(learner, weights, rollout, *rest, unroll=unroll)
     if not learner.settings.task_loss:
         return total, parts
-    found = task_loss(beliefs[0], rollout.task[0])
+    found = task_loss(beliefs[0], rollout.task[0], getattr(rollout.forced, "policy", ()))
     return total + learner.settings.task_loss * found, {**parts, "task_loss": found}
 
 
-def task_loss(belief: Belief, hidden: Int32[Array, "*batch parts"]) -> Float32[Array, ""]:
+def task_loss(
+    belief: Belief,
+    hidden: Int32[Array, "*batch parts"],
+    weight: Float32[Array, "*batch"] | tuple[()] = (),
+) -> Float32[Array, ""]:
     """Return the cross-entropy of predictions of the task with the true labels `hidden`.
 
     `TaskMemory.labels` describes the labels of a task. The cross-entropy is summed over these
-    labels and averaged over the batch.
+    labels and averaged over the batch. `weight` has the weights of the steps; (): all are equal.
     """
 
     def entropy(logits: Array, label: Array) -> Array:
         is_label = label[..., None] == jnp.arange(logits.shape[-1], dtype=jnp.int32)
-        return -jnp.where(is_label, jax.nn.log_softmax(logits), 0.0).sum(axis=-1).mean()
+        each = -jnp.where(is_label, jax.nn.log_softmax(logits), 0.0).sum(axis=-1)
+        return forced.weighted(each, weight).mean()
 
     cells = [entropy(belief.cells[..., i, :], hidden[..., i + 1]) for i in range(3)]
     return entropy(belief.kind, hidden[..., 0]) + sum(cells)

@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, PyTree
 
 from ..core.env import Env
-from ..core.masking import Mask, legal, legal_actions
+from ..core.masking import Mask, is_forced, legal, legal_actions
 from . import common
 
 # Function of (weights, observations, states) for a batch of nodes of the search tree. It returns
@@ -60,12 +60,18 @@ def mctx_root_fn(
 
 
 def mctx_recurrent_fn(
-    env: Env | str, evaluate: Evaluate, *, params: Any = None, discount: ArrayLike = 1.0
+    env: Env | str,
+    evaluate: Evaluate,
+    *,
+    params: Any = None,
+    discount: ArrayLike = 1.0,
+    skip_forced: bool = False,
 ) -> Callable[[Any, Array, Array, Node], tuple[Any, Node]]:
     """Return the recurrent function for mctx, which steps the environment from a node's state.
 
     `evaluate` is called with weights, observations and states of a batch of new nodes, and returns
-    their prior logits and values. `discount` applies to steps that do not terminate. Unless
+    their prior logits and values. `discount` applies to steps that do not terminate. With
+    `skip_forced`, it is 1 if exactly one action is legal after the step. Unless
     `env.fully_observed`, plans use information that the agent cannot have.
     """
     import mctx
@@ -81,10 +87,13 @@ def mctx_recurrent_fn(
         state = jax.tree.map(functools.partial(keep, node.ended), node.state, step.state)
         ended = node.ended | step.terminated
         logits, value = evaluate(weights, step.obs, state)
+        mask, factor = _mask(game, state, params), jnp.float32(discount)
+        if skip_forced:
+            factor = jnp.where(is_forced(mask), 1.0, factor)
         known = {
             "reward": jnp.where(node.ended, 0.0, step.reward),
-            "discount": jnp.where(ended, 0.0, jnp.float32(discount)),
-            "prior_logits": legal(logits, _mask(game, state, params)),
+            "discount": jnp.where(ended, 0.0, factor),
+            "prior_logits": legal(logits, mask),
             "value": jnp.where(ended, 0.0, value),
         }
         return mctx.RecurrentFnOutput(**known), Node(state, ended)

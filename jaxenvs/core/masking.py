@@ -33,6 +33,12 @@ def legal_actions(env: Env, state: Any, params: Any = None) -> Mask:
     return env.action_mask(state, params) if is_masked(env) else None
 
 
+def is_forced(mask: Mask) -> Bool[Array, "*batch"]:
+    """Return whether exactly one action is legal, for each mask of a batch; `mask` is not None."""
+    assert mask is not None, "learners refuse to skip forced steps without masks"
+    return mask.sum(axis=-1, dtype=jnp.int32) == 1
+
+
 def is_masked(env: Env) -> bool:
     """Return whether learners use a mask in `env`: it forbids actions, and its setup has masks."""
     return env.uses_mask and has_illegal(env)

@@ -573,6 +573,30 @@ def test_imagined_returns_end_at_terminal_steps_and_bootstrap_at_the_end(imagine
     np.testing.assert_allclose(target, advantage + value, rtol=1e-6)
 
 
+def test_imagined_steps_are_forced_if_the_model_allows_one_action(imagined):
+    agent, now, *_ = imagined
+    settings = dataclasses.replace(agent.settings, skip_forced=True, imagined_steps=12)
+    agent = dataclasses.replace(agent, settings=settings)
+    imagine = jax.vmap(functools.partial(dyna_rollouts.imagine, agent), axis_name=SEEDS)
+    given = jax.tree.map(lambda leaf: leaf[None], (now, starts(Choosy())))
+    found = jax.jit(imagine)(*given, KEY[None])
+    after, _, rollout = jax.tree.map(lambda leaf: leaf[0], found)
+    here = np.asarray(rollout.mask).sum(axis=-1) == 1
+    assert here.any() and not here.all()
+    np.testing.assert_array_equal(rollout.forced.here, here)
+    last = np.asarray(dyna_rollouts.allowed(agent, after)).sum(axis=-1) == 1
+    following = np.concatenate([here[1:], last[None]]) & ~np.asarray(rollout.terminated)
+    np.testing.assert_array_equal(rollout.forced.following, following)
+
+
+def test_dyna_skips_forced_steps():
+    agent = learner(Choosy(), skip_forced=True)
+    runners, metrics = loop.run_chunk(agent, loop.start(agent, KEY[None]))
+    assert 0.0 < metrics["decisions"] < 1.0
+    for leaf in jax.tree.leaves((runners.weights, runners.model.weights)):
+        assert np.isfinite(leaf).all()
+
+
 @pytest.mark.parametrize("least", [0.0, 0.2, 1.0])
 def test_unlikely_categories_are_not_sampled(least):
     chances = np.float32([0.5, 0.3, 0.12, 0.08])

@@ -11,8 +11,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import Clock, collected, learner
-from tiny_sleep import LIMIT, SLEEP, Dreamer, ForcedSleeper, Napper, Sleeper
+from sleeping import (
+    BORDER,
+    ENVS,
+    KEY,
+    STEPS,
+    alike,
+    both,
+    decided,
+    decisions_of,
+    gradient_of,
+    of_sleep,
+    played,
+    scripted_buffers,
+)
+from tiny import Clock, learner
+from tiny_sleep import Dreamer, ForcedSleeper, Napper, Sleeper
 
 import jaxenvs
 from jaxenvs.baselines.core import (
@@ -20,7 +34,6 @@ from jaxenvs.baselines.core import (
     minibatches,
     priorities,
     replay_buffer,
-    returns,
     reward_scaling,
     rollouts,
     target_scaling,
@@ -28,88 +41,11 @@ from jaxenvs.baselines.core import (
 from jaxenvs.baselines.core.devices import DEVICES, Devices
 from jaxenvs.baselines.off_policy import c51, q_learning
 from jaxenvs.baselines.on_policy import ppo, ppo_rnn, pqn
-from jaxenvs.baselines.run import loop, train
-from jaxenvs.core.masking import legal
+from jaxenvs.baselines.registry import ALGORITHMS
+from jaxenvs.baselines.run import loop
 
-KEY = jax.random.key(5)
-ENVS, STEPS = 8, 40  # all players are awake after 40 ticks
-ACTIONS = np.random.default_rng(6).choice(3, (ENVS, LIMIT), p=[0.3, 0.3, 0.4]).astype(np.int32)
-BORDER = 37  # some players are asleep after 37 ticks
-of_sleep = functools.partial(learner, num_envs=ENVS, minibatches=1, advantage_floor=1e-8)
-of_sleep_q = functools.partial(learner, num_envs=ENVS, minibatches=1)
+OF_REPLAY = ("dqn", "c51", "qr-dqn", "iqn", "rainbow", "r2d2", "muzero")
 MEMORIES = {"ppo-rnn": {}, "ppo-trxl": {"memory": 16}}
-
-
-def scripted(agent, runner, key, mask):
-    """Choose the action that `ACTIONS` has for the environment and its tick."""
-    state = runner.world.env
-    action = jnp.asarray(ACTIONS)[jnp.arange(ENVS, dtype=jnp.int32), state.tick]
-    action = jnp.where(state.asleep, SLEEP, action)
-    if hasattr(agent.network, "values"):
-        memory, values = jax.vmap(agent.network.values, in_axes=(None, 0, 0))(
-            runner.weights, runner.memory, runner.obs
-        )
-        return memory, action, {"action": action, "value": legal(values, mask).max(axis=-1)}
-    memory, outputs, value = rollouts.think(agent, runner, mask)
-    # The policy has changed since the rollout, so that some ratios are clipped.
-    shift = 0.3 * jnp.sin(7.0 * state.tick.astype(jnp.float32))
-    log_prob = agent.policy.log_prob(outputs, action) + shift
-    return memory, action, {"action": action, "log_prob": log_prob, "value": value, "mask": mask}
-
-
-@functools.cache
-def played(agent, steps=None):
-    """Return the training state of a new learner after a scripted rollout, and the rollout.
-
-    If `steps` is given, another rollout of the same length begins after a rollout of `steps` steps.
-    """
-    runners = loop.start(agent, KEY[None])
-    if steps is not None:
-        settings = dataclasses.replace(agent.settings, rollout_steps=steps)
-        first = dataclasses.replace(agent, settings=settings)
-        runners, _ = collected(first, runners, KEY[None], scripted)
-    made = collected(agent, runners, KEY[None], scripted)
-    return jax.tree.map(lambda leaf: leaf[0], made)
-
-
-def decided(rollout):
-    """Return the number of decisions of each environment."""
-    return np.asarray(~rollout.forced.here).sum(axis=0)
-
-
-def decisions_of(tree, here):
-    """Return the entries of arrays (steps, envs, ...) at decisions, environment by environment."""
-    return jax.tree.map(lambda leaf: np.asarray(leaf).swapaxes(0, 1)[~np.asarray(here).T], tree)
-
-
-def references(agent, rollout, counts, names):
-    """Return the first `counts[i]` steps of environment i of `Napper`, and their advantages."""
-    parts = []
-    for env, count in enumerate(counts):
-        fields = {name: getattr(rollout, name)[:count, env] for name in names}
-        one = rollouts.Rollout(**fields)
-        of_env = jax.tree.map(lambda leaf: leaf[:, None], one)
-        last = rollout.value[count, env][None]
-        given = (agent.settings.gamma, agent.settings.gae_lambda)
-        parts.append((one, returns.advantages(of_env, last, *given)[:, 0]))
-    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *parts)
-
-
-FIELDS = ("obs", "action", "value", "reward", "terminated", "truncated", "truncation_value")
-
-
-@functools.cache
-def both(name="ppo"):
-    """Return a learner of `Sleeper` with its rollout, and one of `Napper` with the decisions."""
-    make = of_sleep if name == "ppo" else of_sleep_q
-    skipping = make(Sleeper(), name, rollout_steps=STEPS, skip_forced=True)
-    plain = make(Napper(), name, rollout_steps=STEPS)
-    after, rollout = played(skipping)
-    _, reference = played(plain)
-    assert not np.asarray(after.world.env.asleep).any()
-    more = ("log_prob", "mask") if name == "ppo" else ()
-    found = references(plain, reference, decided(rollout), (*FIELDS, *more))
-    return skipping, after, rollout, plain, *found
 
 
 def test_the_script_contains_every_case():
@@ -128,21 +64,6 @@ def test_advantages_equal_those_of_an_environment_in_which_sleep_is_one_step():
     advantage, target = decisions_of((advantage, target), rollout.forced.here)
     np.testing.assert_allclose(advantage, expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(target, expected + reference.value, rtol=1e-4, atol=1e-5)
-
-
-def gradient_of(agent, weights, batch, loss=ppo.loss):
-    """Return the gradient of a loss on a batch as one minibatch, and the losses."""
-    scales = ()
-    if hasattr(agent.settings, "advantage_floor"):
-        orders = jnp.arange(len(batch[1]), dtype=jnp.int32)[None]
-        scales = [scale[0] for scale in ppo.normalisers(agent, batch, orders)]
-    return jax.jit(functools.partial(minibatches.gradients, agent, loss))(weights, *batch, *scales)
-
-
-def alike(found, expected, rtol=2e-4):
-    """Check that two trees of arrays are equal up to rounding errors."""
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(a, b, rtol=rtol, atol=2e-6)
 
 
 def test_losses_and_gradients_of_ppo_equal_those_of_one_step_sleeps():
@@ -282,36 +203,12 @@ def test_running_scales_skip_forced_steps():
     np.testing.assert_allclose(after_scaling.gain_returns, sums, rtol=1e-4, atol=1e-5)
 
 
-def stored(env, steps, slots, skip_forced, ranks=None):
-    """Return the replay buffer after scripted steps, and the buffers after each step."""
-    agent = learner(env, "dqn", num_envs=ENVS, skip_forced=skip_forced)
-    obs, world = agent.env.reset(KEY)
-    mask = rollouts.legal_now(agent, world.env)
-    buffer = replay_buffer.empty(obs, mask, slots, skip_forced=skip_forced)
-
-    @jax.jit
-    def step(carry):
-        buffer, obs, world = carry
-        state = world.env
-        action = jnp.asarray(ACTIONS)[jnp.arange(ENVS, dtype=jnp.int32), state.tick]
-        action = jnp.where(state.asleep, SLEEP, action)
-        made = agent.env.step(KEY, world, action)
-        mask = rollouts.legal_now(agent, state)
-        return replay_buffer.add(buffer, obs, mask, action, made), made.obs, made.state
-
-    carry, seen = (buffer, obs, world), []
-    for _ in range(steps):
-        carry = step(carry)
-        seen.append(carry[0])
-    return seen
-
-
 @pytest.mark.parametrize("n_step", [1, 3])
 def test_the_replay_buffer_stores_a_sleep_as_one_step(n_step):
     """Windows of `Sleeper` equal windows of `Napper`, also after the ring is full."""
     slots = 20
-    ours = stored(Sleeper(), STEPS, slots, True)[-1]
-    theirs = stored(Napper(), STEPS, slots, False)
+    ours = scripted_buffers(Sleeper(), STEPS, slots, True)[-1]
+    theirs = scripted_buffers(Napper(), STEPS, slots, False)
     window = jax.jit(functools.partial(replay_buffer.window, n_step=n_step, gamma=0.9))
     assert not np.asarray(ours.pending).any()
     assert (np.asarray(ours.written) > slots).any() and (np.asarray(ours.written) < STEPS).all()
@@ -333,7 +230,7 @@ def test_the_replay_buffer_stores_a_sleep_as_one_step(n_step):
 
 def test_no_window_contains_an_incomplete_sleep():
     slots, n_step = 16, 2
-    buffers = stored(Sleeper(), BORDER, slots, True)
+    buffers = scripted_buffers(Sleeper(), BORDER, slots, True)
     pending = np.asarray(buffers[-1].pending)
     assert pending.any() and not pending.all()
     ranks = priorities.empty(ENVS, slots)
@@ -357,7 +254,7 @@ def test_no_window_contains_an_incomplete_sleep():
 
 def test_a_window_that_is_not_complete_has_weight_zero():
     """A player that sleeps through the warm-up has made too few decisions for a window."""
-    buffer = stored(Sleeper(), 2, 16, True)[-1]
+    buffer = scripted_buffers(Sleeper(), 2, 16, True)[-1]
     env = jnp.arange(ENVS, dtype=jnp.int32)
     batch = replay_buffer.window(buffer, env, jnp.zeros_like(env), 2, 0.9)
     np.testing.assert_array_equal(batch.weight > 0, replay_buffer.newest(buffer) >= 2)
@@ -370,7 +267,7 @@ def test_a_window_that_is_not_complete_has_weight_zero():
         "ppo",
         *(
             pytest.param(name, marks=pytest.mark.full)
-            for name in ("ppo-rnn", "pqn-rnn", "dqn", "c51", "qr-dqn", "iqn", "rainbow")
+            for name in ("ppo-rnn", "pqn-rnn", *OF_REPLAY, "alphazero")
         ),
     ],
 )
@@ -382,7 +279,7 @@ def test_an_update_logs_the_share_of_decisions(name):
     ):
         agent = learner(env, name, **more)
         runners = loop.start(agent, KEY[None])
-        for _ in range(8 if name in ("c51", "dqn", "iqn", "qr-dqn", "rainbow") else 1):
+        for _ in range(8 if name in OF_REPLAY else 1):
             runners, metrics = loop.run_chunk(agent, runners)
         assert ("decisions" in metrics) == skips
         if skips:
@@ -412,15 +309,20 @@ def test_a_prioritised_learner_survives_a_warm_up_without_a_decision():
     "env, name, message",
     [
         (Clock(), "ppo", "forbids no action in any state, so no step is forced"),
-        (Sleeper(), "r2d2", "give --algo ppo, ppo-rnn, ppo-trxl, pqn, pqn-rnn, dqn, c51"),
-        (Sleeper(), "dyna", "dyna counts every step as a decision; omit --skip-forced"),
-        (ForcedSleeper(), "alphazero", "skips forced steps: alphazero counts every step"),
+        (ForcedSleeper(), "bc", "skips forced steps: bc counts every step as a decision; give"),
+        (ForcedSleeper(), "iql", "give --algo ppo, ppo-rnn, ppo-trxl, dyna, rl2, plr, sfl, pqn"),
     ],
 )
 def test_what_cannot_skip_forced_steps_is_refused(env, name, message):
-    more = {} if isinstance(env, ForcedSleeper) else {"skip_forced": True}
+    more = {"demos": "none"} if isinstance(env, ForcedSleeper) else {"skip_forced": True}
     with pytest.raises(ValueError, match=message):
         learner(env, name, **more)
+
+
+def test_learners_refuse_to_skip_forced_steps_only_without_masks():
+    """Datasets, continuous actions and searches for shortest solutions have no masks."""
+    refusing = {name for name, row in ALGORITHMS.items() if not row.skips_forced}
+    assert refusing == {"bc", "iql", "sac", "td3", "tqc", "crossq", "davi", "last-move", "world"}
 
 
 @pytest.mark.full
@@ -452,11 +354,4 @@ def test_without_the_setting_nothing_is_marked():
     agent = of_sleep(Sleeper(), rollout_steps=STEPS)
     _, rollout = played(agent)
     assert rollout.forced == ()
-    assert stored(Sleeper(), 1, 4, False)[-1].pending == ()
-
-
-@pytest.mark.parametrize("algorithm", ["ppo-ray", "apex"])
-def test_learners_on_ray_refuse_an_environment_that_skips_forced_steps(algorithm, tmp_path, capsys):
-    given = ["Craft-Classic-Ids-v0", "--algo", algorithm, "--set", "setup=eased"]
-    assert train.main([*given, "--out", str(tmp_path / "run")]) == 2
-    assert f"{algorithm} counts every step as a decision; give --algo" in capsys.readouterr().err
+    assert scripted_buffers(Sleeper(), 1, 4, False)[-1].pending == ()
