@@ -23,6 +23,8 @@ from jaxenvs.core.distributions import Distribution
 from jaxenvs.core.masking import Mask
 
 from .. import GYM
+from ..core import forced
+from ..core.devices import ALONE
 
 Fragment = tuple[dict[str, PyTree[np.ndarray]], PyTree[np.ndarray]]
 
@@ -34,6 +36,7 @@ class Sampling(NamedTuple):
     num_envs: int  # number of environments of each actor
     steps: int  # number of steps of each environment in a fragment, a piece of a rollout
     reset_source: str | None  # reset source of jaxenvs environments; unused for Gymnasium
+    skip_forced: bool = False  # whether forced steps are skipped, see core/forced.py
 
     @classmethod
     def of(cls, learner: Any, slot: int = 0) -> "Sampling":
@@ -43,7 +46,8 @@ class Sampling(NamedTuple):
         """
         settings = learner.settings
         share, steps = settings.num_envs // settings.actors, settings.rollout_steps
-        return cls(learner.network, share, steps, settings.reset_source)
+        skips = forced.are_skipped(learner.env, settings)
+        return cls(learner.network, share, steps, settings.reset_source, skips)
 
 
 class Actor:
@@ -99,7 +103,8 @@ class JaxSampler:
         env = jaxenvs.make(id, **fields)
         count, source = sampling.num_envs, sampling.reset_source
         venv = jaxenvs.make_vec(env, count, reset_source=source)
-        settings = ppo.Settings(num_envs=count, rollout_steps=sampling.steps, minibatches=1)
+        sizes = {"num_envs": count, "rollout_steps": sampling.steps, "minibatches": 1}
+        settings = ppo.Settings(**sizes, skip_forced=sampling.skip_forced)
         row = registry.ALGORITHMS[registry.USUAL]
         learner = Learner(row, venv, sampling.network, settings)
 
@@ -171,13 +176,20 @@ class GymSampler(GymActor):
     def __init__(self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int) -> None:
         super().__init__(id, fields, sampling, seed, first=1)
         policy = distributions.of(self._envs.action_space)
+        self._skips = sampling.skip_forced
         self._decide = jax.jit(functools.partial(decide, sampling.network, policy))
 
     def collect(self, weights: PyTree[np.ndarray]) -> Fragment:
         """Step all environments `steps` times; return the rollout and the last observations."""
         weights = jax.device_put(weights)
         records = [self._step(weights) for _ in range(self._steps)]
-        return jax.tree.map(lambda *leaves: np.stack(leaves), *records), self._obs
+        rollout = jax.tree.map(lambda *leaves: np.stack(leaves), *records)
+        if self._skips:
+            masks = map(jnp.asarray, (rollout["mask"], self._envs.mask))
+            done = jnp.asarray(rollout["terminated"] | rollout["truncated"])
+            marks = forced.marked(*map(forced.is_forced, masks), done, ALONE)
+            rollout["forced"] = jax.device_get(marks)
+        return rollout, self._obs
 
     def play(self, weights: PyTree[np.ndarray], episodes: int, seed: int) -> np.ndarray:
         """Play `episodes` whole episodes in each environment, after a reset.

@@ -31,7 +31,7 @@ from ..core import minibatches
 from ..core.bounds import Count, NonNegative, NonNegativeInt, Rate, Share
 from ..core.learner import Algorithm, Learner
 from ..core.replay_buffer import Batch
-from ..core.settings import Common
+from ..core.settings import SkipForced
 from ..networks import q_network
 from ..networks.q_network import QNetwork
 from ..off_policy import dqn
@@ -41,7 +41,7 @@ from . import launch
 
 
 @dataclasses.dataclass(frozen=True)
-class Settings(Common):
+class Settings(SkipForced):
     """Hyperparameters of Ape-X.
 
     Presets (presets.py) change some defaults per environment; command-line flags override presets.

@@ -4,6 +4,9 @@ An n-step transition, called an item, holds an observation, an action, the n-ste
 discount of the bootstrap value, and the observation after n steps. It also holds its TD error under
 the actor's weights, which sets the initial priority. Each environment has a separate epsilon
 (Horgan et al., 2018).
+
+If forced steps are skipped (core/forced.py), items begin at decisions and end n decisions later. An
+actor then keeps decisions in a replay buffer until the n-th decision after them is known.
 """
 
 import functools
@@ -16,11 +19,13 @@ import numpy as np
 from jaxtyping import Array, Bool, PyTree, UInt32
 
 import jaxenvs
+from jaxenvs import Step
 from jaxenvs.core.masking import Mask, legal
 
 from .. import GYM
-from ..core import returns, rollouts
+from ..core import forced, replay_buffer, returns, rollouts
 from ..core.learner import Learner
+from ..core.replay_buffer import ReplayBuffer
 from ..networks import q_network
 from ..registry import ALGORITHMS
 from ..run.progress import OLDEST
@@ -28,6 +33,8 @@ from .actors import GymActor, GymSampler, Sampling, use_one_thread
 from .replays import Items
 
 Record = dict[str, Any]  # steps of all environments of an actor, as arrays by field name
+# fields of an n-step transition, without its TD error
+ITEM = ("obs", "action", "reward", "discount", "next_obs", "next_mask")
 
 
 class Exploration(NamedTuple):
@@ -49,6 +56,8 @@ class Explorer:
         self._envs = kind(id, fields, given, seed)
         self._given = given
         self._items = jax.jit(functools.partial(items, given))
+        self._joined_items = jax.jit(functools.partial(joined_items, given))
+        self._buffer: Any = None  # latest decisions, if forced steps are skipped
         # Last n_step - 1 steps of the previous call. The transitions that begin at these steps are
         # completed by the steps of the next call.
         self._before: Record = {}
@@ -58,29 +67,48 @@ class Explorer:
 
         The description contains `version`, by which the caller identifies the weights. It also
         contains the number and bytes of the transitions, the seconds taken, sums over the finished
-        episodes (see `ended`), and the length so far of the longest unfinished episode.
+        episodes (see `ended`), the length so far of the longest unfinished episode and, if forced
+        steps are skipped, the share of decisions.
         """
         begun = time.perf_counter()
         weights = jax.device_put(jax.tree.map(lambda leaf: leaf[0], weights))
         record = self._envs.collect(weights)
-        ahead = self._given.n_step - 1
-        if not self._before:
-            blank = jax.tree.map(lambda leaf: np.zeros_like(leaf[:1].repeat(ahead, 0)), record)
-            self._before = blank | {"is_step": np.zeros(ahead, np.bool_)}
-        record["is_step"] = np.ones(len(record["reward"]), np.bool_)
-        steps = jax.tree.map(lambda *parts: np.concatenate(parts), self._before, record)
-        self._before = jax.tree.map(lambda leaf: leaf[len(leaf) - ahead :], steps)
-        found, is_step = jax.device_get(self._items(weights, steps))
-        found = jax.tree.map(lambda leaf: leaf[is_step], found)
+        skips = self._given.sampling.skip_forced
+        found, is_item = (self._joined if skips else self._windows)(weights, record)
+        found = jax.tree.map(lambda leaf: leaf[is_item], found)
         about = {
             "version": version,
-            "items": int(is_step.sum()),
+            "items": int(is_item.sum()),
             "bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(found)),
             "seconds": time.perf_counter() - begun,
             "sums": ended(record),
             OLDEST: oldest(record),
         }
+        if skips:
+            about |= jax.device_get(forced.metrics(forced.is_forced(jnp.asarray(record["mask"]))))
         return about, found
+
+    def _windows(self, weights: PyTree[Array], record: Record) -> tuple[Items, np.ndarray]:
+        """Return the transitions completed by new steps, and which of them may be stored."""
+        ahead = self._given.n_step - 1
+        if not self._before:
+            blank = jax.tree.map(lambda leaf: np.zeros_like(leaf[:1].repeat(ahead, 0)), record)
+            self._before = blank | {"is_step": np.zeros(ahead, np.bool_)}
+        record = record | {"is_step": np.ones(len(record["reward"]), np.bool_)}
+        steps = jax.tree.map(lambda *parts: np.concatenate(parts), self._before, record)
+        self._before = jax.tree.map(lambda leaf: leaf[len(leaf) - ahead :], steps)
+        return jax.device_get(self._items(weights, steps))
+
+    def _joined(self, weights: PyTree[Array], record: Record) -> tuple[Items, np.ndarray]:
+        """Return what `_windows` returns, with a decision and its forced steps as one step."""
+        if self._buffer is None:
+            slots = 2 * self._given.sampling.steps + self._given.n_step + 2
+            obs, mask = jax.tree.map(
+                lambda leaf: jnp.asarray(leaf[0]), (record["obs"], record["mask"])
+            )
+            self._buffer = replay_buffer.empty(obs, mask, slots, skip_forced=True)
+        self._buffer, *found = self._joined_items(weights, self._buffer, record)
+        return jax.device_get(tuple(found))
 
     def play(
         self, weights: PyTree[np.ndarray], episodes: int, seed: int
@@ -125,7 +153,7 @@ def explore(
         action = q_network.explore(key_action, values, jnp.float32(epsilon), mask)
         step = learner.env.step(key_step, runner.world, action)
         after, ends = rollouts.after_step(learner, runner, step)
-        before = {"obs": runner.obs, "action": action, "reward": step.reward}
+        before = {"obs": runner.obs, "mask": mask, "action": action, "reward": step.reward}
         final_mask = None if mask is None else step.info["final_mask"]
         final = {"final_obs": step.info["final_obs"], "final_mask": final_mask}
         return after, {**before, **final, **ends}
@@ -147,11 +175,11 @@ class GymExplorer(GymActor):
 
     def _step(self, weights: PyTree[Array]) -> Record:
         """Act once in every environment; return the step as a dict of arrays (see `Record`)."""
-        obs = self._obs
-        action = np.asarray(self._decide(weights, self._words(), obs, self._envs.mask))
+        obs, mask = self._obs, self._envs.mask
+        action = np.asarray(self._decide(weights, self._words(), obs, mask))
         step, record = self._advance(action)
         final = {"final_obs": step.final_obs, "final_mask": step.final_mask}
-        return {"obs": obs, "action": action, **record, **final}
+        return {"obs": obs, "mask": mask, "action": action, **record, **final}
 
 
 def decide(
@@ -200,10 +228,42 @@ def items(
         "next_obs": jax.tree.map(successor, steps["final_obs"]),
         "next_mask": jax.tree.map(successor, steps["final_mask"]),
     }
+    return with_errors(given, weights, found), steps["is_step"][at]
+
+
+def joined_items(
+    given: Exploration, weights: PyTree[Array], buffer: ReplayBuffer, record: Record
+) -> tuple[ReplayBuffer, Items, Bool[Array, " items"]]:
+    """Return n-step transitions between decisions, and a mask of the transitions that exist.
+
+    `record` has new steps (steps, envs, ...), which are added to `buffer`; the result begins with
+    the new buffer. A transition exists if these steps complete it.
+    """
+
+    def store(buffer: ReplayBuffer, step: Record) -> tuple[ReplayBuffer, None]:
+        info = {name: step[name] for name in ("final_obs", "final_mask")}
+        ends = (step["terminated"], step["truncated"])
+        made = Step(step["final_obs"], (), step["reward"], *ends, info)
+        return replay_buffer.add(buffer, step["obs"], step["mask"], step["action"], made), None
+
+    before = replay_buffer.newest(buffer)
+    buffer, _ = jax.lax.scan(store, buffer, record)
+    steps, envs = record["reward"].shape
+    # A step fills one slot, or two if it truncates its episode.
+    ahead, env = jnp.divmod(jnp.arange(2 * steps * envs, dtype=jnp.int32), jnp.int32(envs))
+    first = before[env] - given.n_step + 1 + ahead
+    batch = replay_buffer.window(buffer, env, first, given.n_step, given.gamma)
+    is_new = (first >= 0) & (first + given.n_step <= replay_buffer.newest(buffer)[env])
+    found = {name: getattr(batch, name) for name in ITEM}
+    return buffer, with_errors(given, weights, found), is_new & (batch.weight > 0.0)
+
+
+def with_errors(given: Exploration, weights: PyTree[Array], found: Items) -> Items:
+    """Return n-step transitions with their TD errors under the actor's weights."""
     values = jax.vmap(given.sampling.network.apply, in_axes=(None, 0))
     best = legal(values(weights, found["next_obs"]), found["next_mask"]).max(axis=-1)
     value = q_network.of_actions(values(weights, found["obs"]), found["action"])
-    return found | {"error": reward + discount * best - value}, steps["is_step"][at]
+    return found | {"error": found["reward"] + found["discount"] * best - value}
 
 
 def oldest(record: Record) -> int:

@@ -30,6 +30,7 @@ class GymWorld:
     name: str
     observation_space: spaces.Space
     action_space: spaces.Space
+    uses_mask: bool = False  # whether resets give `info["action_mask"]`
 
     @property
     def features(self) -> Features:
@@ -57,6 +58,7 @@ class Outcome(NamedTuple):
 def look(id: str, fields: dict[str, Any]) -> GymWorld:
     """Return an environment's name and spaces; raise `ValueError` if a space is unsupported."""
     env = make(id, fields)
+    _, info = env.reset()
     env.close()
     if not isinstance(env.action_space, ACTED):
         raise ValueError(
@@ -64,7 +66,7 @@ def look(id: str, fields: dict[str, Any]) -> GymWorld:
             f"MultiDiscrete or a Box one: wrap the environment so that it has one of them"
         )
     seen = convert(env.observation_space, f"{id}: observations")
-    return GymWorld(id, seen, convert(env.action_space, f"{id}: actions"))
+    return GymWorld(id, seen, convert(env.action_space, f"{id}: actions"), MASK in info)
 
 
 def make(id: str, fields: dict[str, Any]) -> gymnasium.Env:

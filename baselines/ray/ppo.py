@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32, PyTree
 
-from ..core import minibatches, returns, rollouts
+from ..core import forced, minibatches, returns, rollouts
 from ..core.bounds import Count
 from ..core.learner import Algorithm, Learner
 from ..core.rollouts import Rollout, Runner
@@ -32,7 +32,6 @@ ONE_PROCESS = {  # settings that do not work with several processes, each with t
     "normalize_obs": "actors keep no running statistics",
     "reward_scaling": "actors keep no running statistics",
     "restart_share": "actors save no states",
-    "skip_forced": "actors count every step as a decision",
 }
 
 
@@ -97,6 +96,10 @@ def update(
     key_rest, key_learn = jax.random.split(jax.random.wrap_key_data(runner.key))
     runner, stale = runner._replace(obs=last_obs), learner.settings.mode == "async"
     learner = ppo.annealed(learner, runner)
+    if rollout.forced:  # the actors' weights have mean 1 in each fragment
+        policy, value = forced.weights(rollout.forced.here, learner.devices)
+        marks = rollout.forced._replace(policy=policy, value=value)
+        rollout = rollout._replace(forced=marks)
     batch = minibatches.as_steps((corrected if stale else ppo.targets)(learner, runner, rollout))
     orders = minibatches.shuffled_items(
         learner.settings, batch, learner.devices.local_key(key_learn)
@@ -106,6 +109,7 @@ def update(
     sums = learner.devices.total(rollouts.episode_sums(rollout))
     runner = runner._replace(obs=(), key=jax.random.key_data(key_rest))
     oldest = {OLDEST: learner.devices.maximum(rollouts.longest_running(rollout))}
+    losses |= forced.metrics(getattr(rollout.forced, "here", ()))
     return runner, sums | oldest | learner.devices.mean(losses)
 
 
@@ -137,11 +141,12 @@ def centred(
     The offset of a step, in an array (minibatches, items), is a baseline: the mean advantage of the
     minibatch, weighted by V-trace (`returns.baselines`). The scale of a minibatch, in an array
     (minibatches,), is the standard deviation of its differences advantage - offset, but at least
-    `advantage_floor`.
+    `advantage_floor`. Skipped forced steps do not count.
     """
     weighted, weight = batch[1][orders], batch[0].weight[orders]
-    baseline = returns.baselines(weighted, weight, learner.devices)
-    _, variance = learner.devices.moments(weighted - baseline)
+    counts = batch[0].forced.policy[orders] if batch[0].forced else None
+    baseline = returns.baselines(weighted, weight, learner.devices, counts)
+    _, variance = learner.devices.moments(weighted - baseline, counts)
     return baseline, jnp.maximum(jnp.sqrt(variance), learner.settings.advantage_floor)
 
 

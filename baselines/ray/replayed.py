@@ -80,6 +80,9 @@ class Replayed:
             self._replays.add(one.result, one.about["items"])
         self._sums = jax.tree.map(lambda *sums: sum(sums), *(one.about["sums"] for one in made))
         self._sums[OLDEST] = np.array([max(one.about[OLDEST] for one in made)])
+        shares = [one.about["decisions"] for one in made if "decisions" in one.about]
+        if shares:  # forced steps are skipped
+            self._sums["decisions"] = np.array([np.mean(shares)])
         self._learn()
 
     def _learn(self) -> None:

@@ -144,5 +144,36 @@ class Moody(Fussy):
         return *seen, {}
 
 
-for kind in (Signal, Parts, Steered, Chosen, Bits, Spoken, Failing, Fussy, Moody):
+class Sleepy(gymnasium.Env):
+    """Environment whose player sleeps for three steps after the last of three actions.
+
+    Observations are the time and whether the player is asleep, which allows only the last action.
+    The reward is the action, and an episode has ten steps.
+    """
+
+    def __init__(self) -> None:
+        self.observation_space = spaces.Box(0.0, 10.0, (2,), np.float32)
+        self.action_space = spaces.Discrete(3)
+
+    def reset(self, *, seed=None, options=None):
+        """Begin an episode, awake."""
+        super().reset(seed=seed)
+        self._time = self._left = 0
+        return self._seen()
+
+    def step(self, action):
+        """Make a step; the last action begins a sleep."""
+        assert not self._left or action == 2
+        self._time += 1
+        self._left = self._left - 1 if self._left else 3 * (action == 2)
+        obs, info = self._seen()
+        return obs, float(action), self._time == 10, False, info
+
+    def _seen(self) -> tuple[np.ndarray, dict]:
+        asleep = self._left > 0
+        obs = np.array([self._time, asleep], np.float32)
+        return obs, {"action_mask": np.array([not asleep, not asleep, True], np.int8)}
+
+
+for kind in (Signal, Parts, Steered, Chosen, Bits, Spoken, Failing, Fussy, Moody, Sleepy):
     gymnasium.register(f"{kind.__name__}-v0", entry_point=kind, disable_env_checker=True)
