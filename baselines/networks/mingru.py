@@ -26,7 +26,8 @@ from jaxtyping import Array, Bool, Float, Float32, PyTree
 from ..core.recurrence import reset_memory
 from .layers import dense
 from .policies import Recurrent
-from .spatial import Seen, Spatial
+from .q_network import RecurrentQ
+from .spatial import Seen, Spatial, SpatialQ
 
 
 class Recalled(NamedTuple):
@@ -138,6 +139,15 @@ class MinGRU(Stacked):
         return super().heads(memory.output, seen, *given)
 
 
+class MinGRUQ(MinGRU, RecurrentQ):
+    """Recurrent Q-network: dense layers with LayerNorm, MinGRU layers, and a head of values."""
+
+    def setup(self) -> None:
+        """Create all layers. The GRU of `RecurrentQ` has no weights, because nothing applies it."""
+        RecurrentQ.setup(self)
+        self.stack = Stack(self.depth, self.memory, self.dtype)
+
+
 class SpatialMinGRU(Stacked, Spatial):
     """`Spatial` with MinGRU layers: its heads read the features and the last layer's output."""
 
@@ -159,6 +169,12 @@ class SpatialMinGRU(Stacked, Spatial):
     def known(self, memory: Recalled, seen: Seen) -> Float[Array, " features"]:
         """Return the input of the heads: current features, and the normalised output."""
         return super().known(memory.output, seen)
+
+
+class SpatialMinGRUQ(SpatialMinGRU, SpatialQ):
+    """`SpatialQ` with MinGRU layers instead of the GRU."""
+
+    activation: str = "relu"
 
 
 def _gates(product: Array) -> tuple[Array, Array, Array]:

@@ -74,7 +74,7 @@ def check_cell(settings: Any) -> None:
             f"layers={settings.layers} with cell={settings.cell}: only mingru can be stacked; give "
             f"--cell mingru, or omit --layers"
         )
-    if settings.cell != "gru" and settings.network:
+    if settings.cell != "gru" and getattr(settings, "network", ""):
         raise ValueError(
             f"cell={settings.cell} does not apply to your own network; omit --cell with --network "
             f"{settings.network}"

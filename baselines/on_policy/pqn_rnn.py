@@ -3,7 +3,8 @@
 It is PQN (pqn.py) with minibatches of whole sequences, as in recurrent PPO (ppo_rnn.py). A rollout
 stores the recurrent state before its first step. Every gradient step unrolls the network, beginning
 with the stored state, and resets the recurrent state at the ends of episodes. Run it with
-`jaxenvs train ID --algo pqn-rnn`.
+`jaxenvs train ID --algo pqn-rnn`. `--cell mingru --layers 3` replaces the GRU by a stack of MinGRU
+layers (networks/mingru.py).
 
 Deliberate difference from the authors' code: the stored recurrent state comes from the network that
 acted. The authors recompute it with the current network, by unrolling steps of the previous rollout
@@ -23,10 +24,11 @@ from ..core.learner import Learner
 from ..core.minibatches import as_sequences
 from ..core.rollouts import Rollout, Runner
 from ..core.settings import Memory
+from ..networks.mingru import MinGRUQ, SpatialMinGRUQ
 from ..networks.q_network import RecurrentQ
 from ..networks.spatial import SpatialQ
 from . import pqn
-from .ppo_rnn import check_one_map
+from .ppo_rnn import Cell, check_cell, check_one_map
 from .ppo_rnn import wrapped as wrapped
 
 
@@ -37,19 +39,24 @@ class Settings(Memory, pqn.Settings):
     Presets (presets.py) change some defaults per environment; command-line flags override presets.
     """
 
-    memory: Count = 128  # size of the GRU's state
+    memory: Count = 128  # size of the recurrent state, of each layer if there are several
+    cell: Cell = "gru"  # kind of the recurrent layer: gru, or mingru, which learns windows faster
+    layers: Count = 1  # number of recurrent layers, such as 3; more than one only with mingru
     # features of a 3 x 3 convolution over a map (spatial.py); 0: off
     neighbours: NonNegativeInt = 0
 
     def check(self) -> None:
         super().check()
         check_one_map(self)
+        check_cell(self)
 
 
-def network(env: Env, **given: Any) -> RecurrentQ:
-    """Return the network for an environment: `SpatialQ` if `neighbours` is not 0."""
-    kind: Any = SpatialQ if given.get("neighbours") else RecurrentQ
-    return kind.of(env, **given)
+def network(env: Env, cell: Cell = "gru", layers: int = 1, **given: Any) -> RecurrentQ:
+    """Return the network for an environment, with a convolution if `neighbours` is not 0."""
+    if cell == "mingru":
+        kind: Any = SpatialMinGRUQ if given.get("neighbours") else MinGRUQ
+        return kind.of(env, depth=layers, **given)
+    return (SpatialQ if given.get("neighbours") else RecurrentQ).of(env, **given)
 
 
 init = pqn.init

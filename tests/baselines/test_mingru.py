@@ -12,9 +12,10 @@ from tiny import collected as collect
 import jaxenvs
 from jaxenvs.baselines.core import minibatches
 from jaxenvs.baselines.networks import mingru
-from jaxenvs.baselines.on_policy import ppo_rnn
+from jaxenvs.baselines.on_policy import ppo_rnn, pqn, pqn_rnn
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.storage.runs import load_policy
+from jaxenvs.core.spaces import Box
 
 STEPS, DEPTH, SIZE = 9, 3, 4
 CLASSIC = "Craft-Classic-Ids-v0"
@@ -25,6 +26,19 @@ PATTERNS = {
     "inside": [2, 3, 6],
     "all": list(range(STEPS)),
 }
+
+
+class Bar(Countdown):
+    """Environment `Countdown` whose observation is a map that shows the time."""
+
+    @property
+    def observation_space(self) -> Box:
+        """Return a space of maps of 3 x 3 flags."""
+        return Box(0, 1, (3, 3, 1), np.uint8)
+
+    def observe(self, state, params=None):
+        """Observe the time as the number of flags that are 1."""
+        return (jnp.arange(9, dtype=jnp.int32) < state.time).astype(jnp.uint8).reshape(3, 3, 1)
 
 
 def sigmoid(x):
@@ -135,6 +149,30 @@ def test_learning_unrolls_what_acting_computed():
     assert ((np.abs(after.memory.state[0]).max(axis=(1, 2)) == 0) == done).all()
 
 
+@pytest.mark.parametrize("neighbours", [0, 2])
+def test_recurrent_pqn_learns_the_values_with_which_it_acted(neighbours):
+    """The window begins and ends within episodes, and episodes end inside it."""
+    sizes = {"hidden": (8, 8), "rollout_steps": 7, "cell": "mingru", "layers": 2}
+    agent = learner(Bar(), "pqn-rnn", neighbours=neighbours, **sizes)
+    kind = mingru.SpatialMinGRUQ if neighbours else mingru.MinGRUQ
+    assert isinstance(agent.network, kind) and agent.network.depth == 2
+    keys = jax.random.split(jax.random.key(0), 3)
+    choose = functools.partial(pqn.choose, epsilon=jnp.float32(0.5))
+    before, _ = collect(agent, loop.start(agent, keys[:1]), keys[1:2], choose)
+    after, rollout = collect(agent, before, keys[2:], choose)
+    done = np.asarray(rollout.terminated | rollout.truncated)[0]
+    assert done[:-1].any() and not done[-1].all()
+    assert (jnp.abs(before.memory.state) > 0).any()
+    weights, one = jax.tree.map(lambda leaf: leaf[0], (before.weights, rollout))
+    one = one._replace(memory=before.memory)
+    values = jax.jit(pqn_rnn.unroll, static_argnums=0)(
+        agent, weights, minibatches.as_sequences(one)
+    )
+    assert values.shape == (agent.env.num_envs, 7, agent.env.env.action_space.n)
+    np.testing.assert_allclose(values.max(axis=-1), one.value.T, rtol=1e-5, atol=1e-6)
+    assert ((np.abs(after.memory.state[0]).max(axis=(1, 2)) == 0) == done[-1]).all()
+
+
 def test_the_spatial_network_unrolls_what_it_computed_step_by_step():
     env = jaxenvs.make(CLASSIC)
     given = {"memory": 4, "neighbours": 2, "activation": "relu"}
@@ -176,6 +214,7 @@ def test_a_run_resumes_bit_for_bit_and_its_policy_loads(tmp_path):
     [
         (["--cell", "lstm"], "lstm"),
         (["--layers", "2"], "layers=2 with cell=gru: only mingru can be stacked; give --cell"),
+        (["--algo", "pqn-rnn", "--layers", "2"], "layers=2 with cell=gru: only mingru can be"),
         (["--cell", "mingru", "--network", "a:B"], "cell=mingru does not apply to your own"),
         (["--algo", "plr", "--cell", "mingru", "--memory", "0"], "cell=mingru needs a recurrent"),
     ],
