@@ -16,7 +16,8 @@ one step of a semi-Markov decision process (Sutton et al., 1999):
   step of the rollout, see `SkipForced.valued_step`.
 - A replay buffer (replay_buffer.py) stores a decision and the forced steps after it in one slot.
   R2D2, whose network reads forced observations too, stores every step (off_policy/r2d2.py).
-- In AlphaZero's search, an edge to a forced state has discount 1 (model_based/alphazero.py).
+- In AlphaZero's search, an edge to a forced state has discount 1. Forced states have a value loss
+  there, because the search evaluates them (model_based/alphazero.py).
 
 Every learner that trains with masks supports this. The others refuse it: `bc` and `iql`, because
 datasets have no masks; `sac`, `td3`, `tqc` and `crossq`, because continuous actions have none; and

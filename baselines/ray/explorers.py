@@ -67,8 +67,8 @@ class Explorer:
 
         The description contains `version`, by which the caller identifies the weights. It also
         contains the number and bytes of the transitions, the seconds taken, sums over the finished
-        episodes (see `ended`), the length so far of the longest unfinished episode and, if forced
-        steps are skipped, the share of decisions.
+        episodes (see `ended`), and the length so far of the longest unfinished episode. If forced
+        steps are skipped, it contains the share of decisions.
         """
         begun = time.perf_counter()
         weights = jax.device_put(jax.tree.map(lambda leaf: leaf[0], weights))

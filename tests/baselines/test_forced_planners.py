@@ -62,7 +62,7 @@ def test_edges_of_the_search_equal_those_of_one_step_sleeps(env):
 
 
 def test_the_policy_of_alphazero_learns_nothing_from_forced_steps():
-    """Policy loss and entropies equal those of one-step sleeps; all states have a value loss."""
+    """Only the value loss counts forced states; the other losses equal one-step sleeps."""
     skipping, after, rollout, plain, reference, expected = both()
     agent = learner(Sleeper(), "alphazero", clairvoyant=True, skip_forced=True)
     agent, plain = (

@@ -136,8 +136,8 @@ def test_r2d2_learns_from_decisions_and_the_last_slots_of_sequences():
     np.testing.assert_allclose(metrics["error"], priority, rtol=1e-3, atol=1e-6)
 
 
-def test_windows_of_muzero_equal_those_of_one_step_sleeps():
-    """The replay buffer, whose windows test_forced.py compares, joins a sleep to its decision."""
+def test_muzero_stores_a_sleep_and_the_policy_of_its_decision_in_one_slot():
+    """test_forced.py compares such a replay buffer with one-step sleeps."""
     agent = learner(Sleeper(), "muzero", skip_forced=True, **MEMORY, rollout_steps=STEPS)
     runner = jax.tree.map(lambda leaf: leaf[0], jax.vmap(agent.init)(KEY[None]))
     collect = jax.jit(jax.vmap(functools.partial(muzero.collect, agent), axis_name="seeds"))

@@ -137,6 +137,20 @@ def test_a_run_has_the_usual_files(finished):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["ppo-ray", "apex"])
+def test_runs_skip_forced_steps(algorithm, tmp_path):
+    out, of_apex = tmp_path / "run", ["--warm-up", "64", "--gradient-steps", "2"]
+    given = SMALL if algorithm == "ppo-ray" else [*APEX, *of_apex]
+    argv = ["gym:tiny_gym:Sleepy-v0", "--algo", algorithm, *given, "--skip-forced"]
+    argv += ["--total-steps", str(4 * 128), "--eval-episodes", "8", "--out", str(out)]
+    assert main(argv) == 0
+    log = rows(out)
+    assert all(0.2 < row["decisions"][0] < 0.9 for row in log)
+    loss = "value_loss" if algorithm == "ppo-ray" else "q_loss"
+    assert np.isfinite(log[-1][loss]).all() and log[-1][loss][0] > 0.0
+
+
+@pytest.mark.slow
 def test_a_run_resumes_with_another_number_of_actors(finished):
     argv = ["--resume", str(finished), "--total-steps", str(42 * 128), "--actors", "1"]
     assert main([*argv, "--learning-rate", "1e-3"]) == 0
