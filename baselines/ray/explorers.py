@@ -253,8 +253,9 @@ def joined_items(
     ahead, env = jnp.divmod(jnp.arange(2 * steps * envs, dtype=jnp.int32), jnp.int32(envs))
     first = before[env] - given.n_step + 1 + ahead
     batch = replay_buffer.window(buffer, env, first, given.n_step, given.gamma)
-    is_new = (first >= 0) & (first + given.n_step <= replay_buffer.newest(buffer)[env])
+    is_new = first <= replay_buffer.newest(buffer)[env]  # later slots are still old ones
     found = {name: getattr(batch, name) for name in ITEM}
+    # incomplete transitions have weight 0
     return buffer, with_errors(given, weights, found), is_new & (batch.weight > 0.0)
 
 
