@@ -296,7 +296,7 @@ def with_weights(learner: Learner, rollout: Rollout, mask: Mask) -> Rollout:
     if not forced.are_skipped(learner.env.env, learner.settings):
         return rollout
     after = forced.is_forced(mask)
-    done = rollout.terminated | rollout.truncated
+    done: Any = rollout.terminated | rollout.truncated
     valued = learner.settings.valued_step
     found = forced.marked(rollout.forced, after, done, learner.devices, valued)
     return rollout._replace(forced=found)

@@ -144,7 +144,7 @@ class RecurrentQ(Recurrent):
             features = nn.relu(normalise(norm, layer(features)))
         return features
 
-    def heads(self, memory: Array, seen: Any, *given: Any) -> tuple[Any, ...]:
+    def heads(self, memory: Any, seen: Any, *given: Any) -> tuple[Any, ...]:
         """Return a tuple that contains the values of all actions."""
         return (self.actions(memory),)
 

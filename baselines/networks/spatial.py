@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import flax.linen as nn
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float32, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from jaxenvs import Env, spaces
 
@@ -131,7 +131,7 @@ class Spatial(Sight):
         features = self.look(obs)
         return Seen(features, self.inputs(features))
 
-    def recall(self, memory: Array, features: Seen) -> Float32[Array, " memory"]:
+    def recall(self, memory: Any, features: Seen) -> Any:
         """Return the recurrent state after one more observation."""
         carried = self.carry(memory).astype(jnp.float32).reshape(3, -1)
         gates = features.gates.astype(jnp.float32).reshape(3, -1)

@@ -53,10 +53,11 @@ class Settings(Memory, pqn.Settings):
 
 def network(env: Env, cell: Cell = "gru", layers: int = 1, **given: Any) -> RecurrentQ:
     """Return the network for an environment, with a convolution if `neighbours` is not 0."""
+    kind: Any = SpatialQ if given.get("neighbours") else RecurrentQ
     if cell == "mingru":
-        kind: Any = SpatialMinGRUQ if given.get("neighbours") else MinGRUQ
-        return kind.of(env, depth=layers, **given)
-    return (SpatialQ if given.get("neighbours") else RecurrentQ).of(env, **given)
+        kind = SpatialMinGRUQ if given.get("neighbours") else MinGRUQ
+        given["depth"] = layers
+    return kind.of(env, **given)
 
 
 init = pqn.init

@@ -103,8 +103,12 @@ class JaxSampler:
         env = jaxenvs.make(id, **fields)
         count, source = sampling.num_envs, sampling.reset_source
         venv = jaxenvs.make_vec(env, count, reset_source=source)
-        sizes = {"num_envs": count, "rollout_steps": sampling.steps, "minibatches": 1}
-        settings = ppo.Settings(**sizes, skip_forced=sampling.skip_forced)
+        settings = ppo.Settings(
+            num_envs=count,
+            rollout_steps=sampling.steps,
+            minibatches=1,
+            skip_forced=sampling.skip_forced,
+        )
         row = registry.ALGORITHMS[registry.USUAL]
         learner = Learner(row, venv, sampling.network, settings)
 
@@ -185,9 +189,10 @@ class GymSampler(GymActor):
         records = [self._step(weights) for _ in range(self._steps)]
         rollout = jax.tree.map(lambda *leaves: np.stack(leaves), *records)
         if self._skips:
-            masks = map(jnp.asarray, (rollout["mask"], self._envs.mask))
+            here = forced.is_forced(jnp.asarray(rollout["mask"]))
+            after = forced.is_forced(jnp.asarray(self._envs.mask))
             done = jnp.asarray(rollout["terminated"] | rollout["truncated"])
-            marks = forced.marked(*map(forced.is_forced, masks), done, ALONE)
+            marks = forced.marked(here, after, done, ALONE)
             rollout["forced"] = jax.device_get(marks)
         return rollout, self._obs
 
