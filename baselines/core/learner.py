@@ -201,13 +201,17 @@ class Learner(Generic[S, N]):
         measured = getattr(after, "measured", ())
         if isinstance(measured, tuple):
             return after, metrics
-        *values, ended = measured
         if after.restarts:
             # The log divides sums by the number of episodes, which leaves out episodes from saved
             # states. The measures are means over all episodes.
-            values = [x * metrics["episodes"] / jnp.maximum(ended, 1.0) for x in values]
-        sums = {f"{name}{SUM}": x for name, x in zip(self.measures, values, strict=True)}
-        return after._replace(measured=()), {**metrics, **sums}
+            measured = measured * metrics["episodes"] / jnp.maximum(measured[-1], 1.0)
+        return after._replace(measured=()), {**metrics, **self.measured_sums(measured)}
+
+    def measured_sums(self, measured: PyTree[Array]) -> dict[str, Array]:
+        """Return the metrics of a rollout's `Runner.measured`: a sum over episodes per measure."""
+        if isinstance(measured, tuple):
+            return {}
+        return {f"{name}{SUM}": x for name, x in zip(self.measures, measured[:-1], strict=True)}
 
     @property
     def measures(self) -> tuple[str, ...]:

@@ -209,7 +209,7 @@ def collect(
     (runner, finals), (rollout, measured) = jax.lax.scan(
         one, (runner, finals), (keys, jnp.asarray(slots)), unroll=learner.settings.unroll
     )
-    runner = runner._replace(measured=jax.tree.map(lambda leaf: leaf.sum(axis=0), measured))
+    runner = with_measures(runner, measured)
     if copies:
         bootstrap = functools.partial(final_value, learner, runner)
         value = truncations.later(bootstrap, rollout.truncated, finals, apart)
@@ -288,6 +288,11 @@ def measure_ends(learner: Learner, runner: Any, step: Step, successor: PyTree) -
     return jnp.where(step.done[:, None], found, 0.0).sum(axis=0)
 
 
+def with_measures(runner: Any, measured: PyTree[Array]) -> Any:
+    """Return the runner after a rollout whose steps have these results of `measure_ends`."""
+    return runner._replace(measured=jax.tree.map(lambda leaf: leaf.sum(axis=0), measured))
+
+
 def with_weights(learner: Learner, rollout: Rollout, mask: Mask) -> Rollout:
     """Return the rollout with the weights of its steps, if forced steps are skipped.
 
@@ -305,12 +310,17 @@ def with_weights(learner: Learner, rollout: Rollout, mask: Mask) -> Rollout:
 def advance(learner: Learner, runner: Any, key: Array, action: Array) -> tuple[Step, PyTree[Array]]:
     """Step every environment with `same_step` autoreset; also return the states before any reset.
 
-    The result is bit-identical to `learner.env.step`, except that `final_obs` is not computed.
+    The result is bit-identical to `learner.env.step`. As there, the entries `final_obs` and
+    `final_mask` of the info are computed only if the caller uses them. `final_mask` is None if
+    learners use no mask.
     """
     no_reset = dataclasses.replace(learner.env, autoreset="none")
     step = no_reset.step(key, runner.world, action, runner.params)
+    successor = step.state.env
+    final = {"final_obs": step.obs, "final_mask": legal_now(learner, successor)}
     begun = learner.env.reset_rows(key, step.state, step.done, runner.params)
-    return step._replace(obs=begun.obs, state=begun.state), step.state.env
+    step = step._replace(obs=begun.obs, state=begun.state, info={**step.info, **final})
+    return step, successor
 
 
 def legal_now(learner: Learner, state: PyTree[Array]) -> Mask:

@@ -187,13 +187,14 @@ def collect(
     forced if forced steps are skipped.
     """
 
-    def act(runner: Runner, key: Array) -> tuple[Runner, Rollout]:
+    def act(runner: Runner, key: Array) -> tuple[Runner, tuple[Rollout, PyTree[Array]]]:
         key_plan, key_random, key_step = jax.random.split(key, 3)
         mask = rollouts.legal_now(learner, runner.world.env)
         found = plan(learner, runner.weights, key_plan, runner.obs, mask)
         chosen = jax.nn.one_hot(found.action, found.policy.shape[1], dtype=jnp.float32)
         action = q_network.explore(key_random, chosen, epsilon, mask)
-        step = learner.env.step(key_step, runner.world, action)
+        step, successor = rollouts.advance(learner, runner, key_step, action)
+        measured = rollouts.measure_ends(learner, runner, step, successor)
         buffer = runner.replay_buffer
         every = jnp.arange(len(action), dtype=jnp.int32)
         slot = buffer.written % settings.slots
@@ -204,12 +205,15 @@ def collect(
             replay_buffer=replay_buffer.add(buffer, runner.obs, mask, action, step),
         )
         after, ends = rollouts.after_step(learner, runner, step)
-        return after, Rollout(**ends, forced=forced.is_forced(mask) if skips else ())
+        kept = Rollout(**ends, forced=forced.is_forced(mask) if skips else ())
+        return after, (kept, measured)
 
     settings, skips = learner.settings, forced.are_skipped(learner.env.env, learner.settings)
     before = replay_buffer.newest(runner.replay_buffer)
     epsilon = settings.epsilon(runner.updates)
-    runner, ends = jax.lax.scan(act, runner, jax.random.split(key, settings.rollout_steps))
+    keys = jax.random.split(key, settings.rollout_steps)
+    runner, (ends, measured) = jax.lax.scan(act, runner, keys)
+    runner = rollouts.with_measures(runner, measured)
     if settings.priority:
         given = runner.priorities, runner.replay_buffer, before
         runner = runner._replace(priorities=priorities.add_complete(*given, settings.reach))

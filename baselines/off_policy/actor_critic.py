@@ -175,8 +175,8 @@ def update(
     keys = jax.random.split(key_learn, (count, settings.replays, 2))
     one = functools.partial(act_and_learn, learner, explore, gradient_step)
     draws = (to_act, jax.vmap(jax.vmap(to_learn))(keys))
-    runner, (ends, losses) = jax.lax.scan(one, runner, (numbers, *draws))
-    runner = runner._replace(updates=runner.updates + 1)
+    runner, (ends, measured, losses) = jax.lax.scan(one, runner, (numbers, *draws))
+    runner = rollouts.with_measures(runner, measured)._replace(updates=runner.updates + 1)
     return runner, {**rollouts.episode_sums(ends), **mean_losses(runner, losses)}
 
 
@@ -202,16 +202,18 @@ def act_and_learn(
     gradient_step: Step,
     runner: Runner,
     now: tuple[Any, ...],
-) -> tuple[Runner, tuple[Rollout, dict[str, Array]]]:
+) -> tuple[Runner, tuple[Rollout, PyTree[Array], dict[str, Array]]]:
     """Make one step of every environment; after the warm-up, also take gradient steps.
 
-    `now` is a tuple of the iteration's index and its random numbers for acting and learning.
+    `now` is a tuple of the iteration's index and its random numbers for acting and learning. The
+    scan stacks the ends of episodes, the sums of `rollouts.measure_ends` and the losses.
     """
     settings, (number, to_act, to_learn) = learner.settings, now
     # `number` is equal for all seeds. `pmax` over seeds turns it into a scalar under `vmap`, so
     # that `cond` runs only one branch. With a condition per seed, `vmap` would compute both.
     number = jax.lax.pmax(number, SEEDS)  # number of iterations before this one
-    runner, ends = act(learner, explore, runner, to_act, number < settings.warm_up_iterations)
+    at_random = number < settings.warm_up_iterations
+    runner, ends, measured = act(learner, explore, runner, to_act, at_random)
     shape = learner.env.env.action_space.shape
 
     def learn(learned: Learned) -> tuple[Learned, dict[str, Array]]:
@@ -226,7 +228,7 @@ def act_and_learn(
         return learned, {**jax.tree.map(jnp.mean, losses), LEARNED: jnp.float32(1.0)}
 
     learned, losses = maybe(number + 1 >= settings.warm_up_iterations, learn, Learned.of(runner))
-    return runner._replace(**learned._asdict()), (ends, losses)
+    return runner._replace(**learned._asdict()), (ends, measured, losses)
 
 
 def maybe(
@@ -246,8 +248,10 @@ def act(
     runner: Runner,
     draws: tuple[Array, Array, Array],
     at_random: Array,
-) -> tuple[Runner, Rollout]:
+) -> tuple[Runner, Rollout, PyTree[Array]]:
     """Make one step in every environment and store it in the replay buffer.
+
+    Return the runner, the ends of episodes, and the sums of `rollouts.measure_ends`.
 
     If `at_random` is True (during the warm-up), actions are uniformly random. `draws` has three
     entries: the key for random actions, the noise for the policy's actions, and the key for the
@@ -264,10 +268,11 @@ def act(
         return explore(learner, outputs, noise)
 
     action = jax.lax.cond(at_random, uniform, explored)
-    step = learner.env.step(key_step, runner.world, action)
+    step, successor = rollouts.advance(learner, runner, key_step, action)
+    measured = rollouts.measure_ends(learner, runner, step, successor)
     buffer = replay_buffer.add(runner.replay_buffer, runner.obs, None, action, step)
     after, ends = rollouts.after_step(learner, runner._replace(replay_buffer=buffer), step)
-    return after, Rollout(**ends)
+    return after, Rollout(**ends), measured
 
 
 def batch_size(learner: Learner[Any, Actor]) -> int:

@@ -138,20 +138,23 @@ def collect(
 
     def act(
         runner: Any, draws: tuple[Array, Array, q_network.ExplorationDraws]
-    ) -> tuple[Any, Rollout]:
+    ) -> tuple[Any, tuple[Rollout, PyTree[Array]]]:
         key_value, key_step, explore = draws
         mask = rollouts.legal_now(learner, runner.world.env)
         runner, values = action_values(learner, runner, key_value)
         action = q_network.epsilon_greedy(explore, values, mask)
-        step = learner.env.step(key_step, runner.world, action)
+        step, successor = rollouts.advance(learner, runner, key_step, action)
+        measured = rollouts.measure_ends(learner, runner, step, successor)
         buffer = replay_buffer.add(runner.replay_buffer, runner.obs, mask, action, step)
         after, ends = rollouts.after_step(learner, runner._replace(replay_buffer=buffer), step)
-        return after, Rollout(**ends, forced=forced.is_forced(mask) if skips else ())
+        kept = Rollout(**ends, forced=forced.is_forced(mask) if skips else ())
+        return after, (kept, measured)
 
     # All random numbers are drawn before the scan. On a CPU, XLA compiles each draw inside the scan
     # to a loop, which takes longer than the forward pass of a small network.
     draws = jax.vmap(draw)(jax.random.split(key, settings.rollout_steps))
-    runner, ends = jax.lax.scan(act, runner, draws, unroll=settings.unroll)
+    runner, (ends, measured) = jax.lax.scan(act, runner, draws, unroll=settings.unroll)
+    runner = rollouts.with_measures(runner, measured)
     if runner.priorities:
         given = runner.priorities, runner.replay_buffer, before
         ranks = priorities.add_complete(*given, settings.reach, settings.spacing)

@@ -10,6 +10,8 @@ import functools
 import itertools
 import os
 import time
+import types
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -64,12 +66,14 @@ class Actor:
         """Collect a fragment (a piece of a rollout); return a description and the fragment.
 
         The description is a dict of `version` (by which the caller identifies the weights), the
-        fragment's bytes, and the seconds that collecting took.
+        fragment's bytes, the seconds that collecting took, and the sums of the measures of the
+        episodes that ended (`measured`).
         """
         begun = time.perf_counter()
         fragment = self._sampler.collect(weights)
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(fragment))
-        return {"version": version, "bytes": size, "seconds": time.perf_counter() - begun}, fragment
+        about = {"version": version, "bytes": size, "seconds": time.perf_counter() - begun}
+        return {**about, "measured": dict(self._sampler.measured)}, fragment
 
     def play(
         self, weights: PyTree[np.ndarray], episodes: int, seed: int
@@ -112,25 +116,31 @@ class JaxSampler:
         row = registry.ALGORITHMS[registry.USUAL]
         learner = Learner(row, venv, sampling.network, settings)
 
-        def sample(runner: rollouts.Runner) -> tuple[rollouts.Runner, rollouts.Rollout]:
+        def sample(runner: rollouts.Runner) -> tuple[rollouts.Runner, Any]:
             key_rest, key_world, key = jax.random.split(jax.random.wrap_key_data(runner.key), 3)
             world = venv.refresh(key_world, runner.world)
             runner = runner._replace(key=jax.random.key_data(key_rest), world=world)
             runner, rollout = rollouts.collect(learner, runner, key, ppo.choose)
-            return runner._replace(measured=()), rollout
+            sums = learner.measured_sums(runner.measured)
+            return runner._replace(measured=()), (rollout, sums)
 
         self._runners = loop.start(learner, jax.random.key(seed)[None])
         self._sample = jax.jit(over_seeds(sample))
+        # `Learner.measured_sums` of the latest call of `collect`, arrays (1,)
+        self.measured: dict[str, np.ndarray] = {}
 
     def collect(self, weights: PyTree[np.ndarray]) -> Fragment:
         """Step all environments `steps` times; return the rollout and the last observations."""
-        self._runners, rollout = self._sample(self._runners._replace(weights=weights))
-        fragment = jax.device_get((rollout._asdict(), self._runners.obs))
+        self._runners, found = self._sample(self._runners._replace(weights=weights))
+        rollout, self.measured = jax.device_get(found)
+        fragment = (rollout._asdict(), jax.device_get(self._runners.obs))
         return jax.tree.map(lambda leaf: leaf[0], fragment)
 
 
 class GymActor:
     """Base class of the samplers that step Gymnasium environments in Python."""
+
+    measured: Mapping[str, np.ndarray] = types.MappingProxyType({})  # no measures of episodes
 
     def __init__(
         self, id: str, fields: dict[str, Any], sampling: Sampling, seed: int, first: int

@@ -67,8 +67,9 @@ class Explorer:
 
         The description contains `version`, by which the caller identifies the weights. It also
         contains the number and bytes of the transitions, the seconds taken, sums over the finished
-        episodes (see `ended`), and the length so far of the longest unfinished episode. If forced
-        steps are skipped, it contains the share of decisions.
+        episodes (see `ended`) with those of their measures (`measured`), and the length so far of
+        the longest unfinished episode. If forced steps are skipped, it contains the share of
+        decisions.
         """
         begun = time.perf_counter()
         weights = jax.device_put(jax.tree.map(lambda leaf: leaf[0], weights))
@@ -82,6 +83,7 @@ class Explorer:
             "bytes": sum(leaf.nbytes for leaf in jax.tree.leaves(found)),
             "seconds": time.perf_counter() - begun,
             "sums": ended(record),
+            "measured": dict(self._envs.measured),
             OLDEST: oldest(record),
         }
         if skips:
@@ -131,34 +133,44 @@ class JaxExplorer:
         self._runner = rollouts.Runner(**begin(jax.random.key(seed)))
         self._explore = jax.jit(functools.partial(explore, learner, given.epsilon))
 
+        # `Learner.measured_sums` of the latest call of `collect`, arrays (1,)
+        self.measured: dict[str, np.ndarray] = {}
+
     def collect(self, weights: PyTree[Array]) -> Record:
         """Step all environments `steps` times; return the steps as a dict (see `Record`)."""
-        self._runner, record = self._explore(self._runner._replace(weights=weights))
-        return jax.device_get(record)
+        self._runner, found = self._explore(self._runner._replace(weights=weights))
+        record, measured = jax.device_get(found)
+        self.measured = jax.tree.map(lambda total: total[None], measured)
+        return record
 
 
 def explore(
     learner: Learner, epsilon: tuple[float, ...], runner: rollouts.Runner
-) -> tuple[rollouts.Runner, Record]:
+) -> tuple[rollouts.Runner, tuple[Record, dict[str, Array]]]:
     """Take `rollout_steps` epsilon-greedy steps in every environment.
 
-    Return the runner after the steps, and the steps as a dict of arrays (see `Record`).
+    Return the runner after the steps, the steps as a dict of arrays (see `Record`), and the sums of
+    the measures of the episodes that ended.
     """
     runner, key, _ = rollouts.next_update(learner, runner)
 
-    def act(runner: rollouts.Runner, key: Array) -> tuple[rollouts.Runner, Record]:
+    def act(runner: rollouts.Runner, key: Array) -> tuple[rollouts.Runner, Any]:
         key_action, key_step = jax.random.split(key)
         mask = rollouts.legal_now(learner, runner.world.env)
         values = rollouts.predict(learner, runner.weights, runner.obs)
         action = q_network.explore(key_action, values, jnp.float32(epsilon), mask)
-        step = learner.env.step(key_step, runner.world, action)
+        step, successor = rollouts.advance(learner, runner, key_step, action)
         after, ends = rollouts.after_step(learner, runner, step)
         before = {"obs": runner.obs, "mask": mask, "action": action, "reward": step.reward}
-        final_mask = None if mask is None else step.info["final_mask"]
-        final = {"final_obs": step.info["final_obs"], "final_mask": final_mask}
-        return after, {**before, **final, **ends}
+        final = {name: step.info[name] for name in ("final_obs", "final_mask")}
+        measured = rollouts.measure_ends(learner, runner, step, successor)
+        return after, ({**before, **final, **ends}, measured)
 
-    return jax.lax.scan(act, runner, jax.random.split(key, learner.settings.rollout_steps))
+    keys = jax.random.split(key, learner.settings.rollout_steps)
+    runner, (record, measured) = jax.lax.scan(act, runner, keys)
+    runner = rollouts.with_measures(runner, measured)
+    sums = learner.measured_sums(runner.measured)
+    return runner._replace(measured=()), (record, sums)
 
 
 class GymExplorer(GymActor):

@@ -268,10 +268,11 @@ class Training:
             time.sleep(LEAVING)  # wait here, because the interrupt thread now ends the process
 
     def _exchanged(self, batch: list[Made], done: int) -> dict[str, np.ndarray]:
-        """Return metrics of an update, by name: those about the processes on Ray.
+        """Return those metrics of an update, by name, that do not come from the learners.
 
-        They are the age of the actors' weights, the bytes of experience and of weights, and the
-        numbers of actors and of groups of learners that have died so far.
+        They are the sums of the measures of the episodes that ended (`Env.measure`), the age of the
+        actors' weights, the bytes of experience and of weights, and the numbers of actors and of
+        groups of learners that have died so far.
         """
         assert self._pool is not None
         lags = [done - made.about["version"][1] for made in batch]
@@ -284,7 +285,8 @@ class Training:
             "actors_lost": self._pool.lost,
             "learners_lost": self._lives - 1,
         }
-        return {name: np.array([number]) for name, number in numbers.items()}
+        measured = jax.tree.map(lambda *parts: sum(parts), *(m.about["measured"] for m in batch))
+        return measured | {name: np.array([number]) for name, number in numbers.items()}
 
     def _note(self, metrics: dict[str, np.ndarray]) -> str:
         if self._settings.mode == "sync":

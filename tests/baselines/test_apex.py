@@ -10,7 +10,7 @@ import itertools
 import jax
 import numpy as np
 import pytest
-from tiny import Clock, Countdown
+from tiny import Clock, TimedCountdown
 
 import jaxenvs
 from jaxenvs.baselines import registry
@@ -140,8 +140,8 @@ class Watched(Explorer):
 
 @pytest.fixture(autouse=True)
 def tiny_ids(monkeypatch):
-    """Register `Countdown`, which terminates and truncates, and `Clock`, which only truncates."""
-    make, tiny = jaxenvs.make, {"Countdown-v0": Countdown(), "Clock-v0": Clock()}
+    """Register `TimedCountdown`, which also terminates, and `Clock`, which only truncates."""
+    make, tiny = jaxenvs.make, {"Countdown-v0": TimedCountdown(), "Clock-v0": Clock()}
     monkeypatch.setattr(jaxenvs, "make", lambda id, **fields: tiny.get(id) or make(id, **fields))
 
 
@@ -194,6 +194,9 @@ def test_items_equal_a_plain_loop(id, ends):
     sums = jax.tree.map(lambda *parts: sum(parts)[0], *(about["sums"] for about, _ in made))
     assert done.sum() == sums["episodes"] >= ends
     np.testing.assert_allclose(sums["return_sum"], record["returns"][done].sum(), rtol=1e-6)
+    if id == "Countdown-v0":
+        before = sum(about["measured"]["before_sum"] for about, _ in made)
+        np.testing.assert_array_equal(before, sums["length_sum"] - sums["episodes"])
     starts = itertools.product(range(3 * STEPS - N_STEP + 1), range(ENVS))
     lasts = []
     for at, (first, row) in enumerate(starts):

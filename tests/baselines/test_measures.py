@@ -1,19 +1,24 @@
 """Tests of the measures of episodes in a run's log, and of explained variance."""
 
 import functools
+import types
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import FLAGS, Countdown, learner
+from tiny import FLAGS, Countdown, TimedCountdown, TimedPush, learner
 
+import jaxenvs
 from jaxenvs.baselines.core import rollouts
 from jaxenvs.baselines.evaluation import episode_measures
+from jaxenvs.baselines.networks import policies
 from jaxenvs.baselines.on_policy import ppo
+from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run import loop, train
 from jaxenvs.baselines.run.progress import ProgressLine
 from jaxenvs.baselines.storage.runs import Config, Run
+from jaxenvs.core.spaces import Discrete
 from jaxenvs.core.wrappers import PreviousStep
 
 
@@ -53,6 +58,66 @@ def test_sums_are_those_of_the_episodes_that_ended(algorithm):
     np.testing.assert_array_equal(np.asarray(measured)[:, 2], done.sum(axis=(1, 2)))
     count = np.asarray(rollout.truncated).sum(axis=(1, 2))
     assert ((truncated >= 7 * count) & (truncated <= 8 * count)).all()
+
+
+# Learners that learn from demonstrations or solve puzzles, without steps of environments.
+STEPLESS = ("bc", "iql", "davi", "last-move", "world")
+# Learners that cannot learn in these environments. They use `rollouts.collect`, or run on Ray.
+OTHERS = ("dyna", "rl2", "alphazero", "dagger", "ppo-ray", "apex")
+
+
+def of_time(algorithm: str):
+    """Return a small learner in an environment that measures the time of its last step."""
+    env = TimedCountdown() if Discrete in ALGORITHMS[algorithm].actions else TimedPush()
+    return learner(env, algorithm, chunk=2)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("algorithm", [n for n in ALGORITHMS if n not in (*STEPLESS, *OTHERS)])
+def test_every_learner_that_steps_environments_sums_their_measures(algorithm):
+    """Trace an update, but compile nothing."""
+    agent = of_time(algorithm)
+    runners = jax.eval_shape(lambda keys: loop.start(agent, keys), jax.random.key(0)[None])
+    _, metrics = jax.eval_shape(lambda runners: loop.run_chunk(agent, runners), runners)
+    assert {"before_sum", "after_sum"} <= set(metrics)
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    ["dqn", "sac", *(pytest.param(name, marks=pytest.mark.full) for name in ("muzero", "r2d2"))],
+)
+def test_learners_with_a_replay_buffer_measure_states_before_the_reset(algorithm):
+    """After the last step, the time is the episode's length; after the reset it would be 0."""
+    agent = of_time(algorithm)
+    runners = loop.start(agent, jax.random.key(0)[None])
+    metrics = jax.device_get(loop.run_chunk(agent, runners)[1])
+    assert metrics["episodes"].sum() > 4
+    np.testing.assert_array_equal(metrics["after_sum"], metrics["length_sum"])
+    np.testing.assert_array_equal(
+        metrics["before_sum"], metrics["length_sum"] - metrics["episodes"]
+    )
+
+
+@pytest.mark.full
+def test_actors_on_ray_send_sums_of_measures(monkeypatch):
+    """The sums of all actors are added; the description of a fragment contains them."""
+    training = pytest.importorskip("jaxenvs.baselines.ray.training")
+    from jaxenvs.baselines.ray import actors, cluster
+
+    monkeypatch.setattr(actors, "use_one_thread", lambda: None)
+    monkeypatch.setattr(jaxenvs, "make", lambda id, **fields: TimedCountdown())
+    network = policies.ActorCritic.of(TimedCountdown(), (8,), 0)
+    weights = jax.device_get(jax.jit(network.init)(jax.random.key(0), jnp.ones(1)))
+    weights = jax.tree.map(lambda leaf: leaf[None], weights)
+    actor = actors.Actor("Timed-v0", {}, actors.Sampling(network, 4, 20, None), seed=0)
+    about, (rollout, _) = actor.sample(weights, (1, 0))
+    done = rollout["terminated"] | rollout["truncated"]
+    lengths = rollout["lengths"][done].sum()
+    np.testing.assert_array_equal(about["measured"]["after_sum"], [lengths])
+    whole = training.Training(None)
+    whole._pool = types.SimpleNamespace(lost=0)
+    metrics = whole._exchanged([cluster.Made(slot, about, None) for slot in range(2)], 1)
+    np.testing.assert_array_equal(metrics["before_sum"], [2 * (lengths - done.sum())])
 
 
 def test_a_record_has_means_and_null_without_episodes():

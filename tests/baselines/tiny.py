@@ -126,6 +126,24 @@ class Countdown(Endless):
         return step.reward > 3
 
 
+class Timed:
+    """Mixin of environments that measures the time before and after the last step."""
+
+    measures = ("before", "after")
+
+    def measure(self, before, step):
+        """Return the time before the step, and the time after it, which is the episode's length."""
+        return jnp.stack([before.time, step.state.time]).astype(jnp.float32)
+
+
+class TimedCountdown(Timed, Countdown):
+    """Environment `Countdown` that measures its episodes."""
+
+
+class TimedPush(Timed, Push):
+    """Environment `Push` that measures its episodes."""
+
+
 REPLAY = {
     **{"num_envs": 4, "rollout_steps": 8, "capacity": 64, "warm_up": 32},
     **{"gradient_steps": 4, "batch_size": 16},
