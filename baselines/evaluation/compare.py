@@ -24,6 +24,7 @@ from jaxenvs.core.typed import program
 from ..core import statistics
 from ..core.policy_statement import as_phrase
 from ..storage.runs import Config, Run, RunError
+from . import compared_measures
 from .curve import figure
 
 SUMMARY = """\
@@ -31,11 +32,13 @@ Compare methods by the final evaluations of their runs.
 
 Each seed of a run is one sample. Prints the interquartile mean (the mean of the middle half) with
 its 95 % interval from a stratified bootstrap, and the probability that a run of one method scores
-more than a run of another. All methods need a run in every task."""
+more than a run of another. All methods need a run in every task. If the runs' logs have measures of
+episodes, such as Craft's achievements and causes of death, a table compares their latest means."""
 EXAMPLES = (
     "compare runs/ppo runs/ppo-rnn",
     "compare flat=runs/a wide=runs/b wide=runs/c --plot wide.png",
     "compare runs/* --score success --json compared.json",
+    "compare old=runs/a new=runs/b --achievements rates.png",
 )
 SCORES = {"return": "mean_return", "success": "success_rate", "length": "mean_length"}
 FEW = 5  # number of seeds of a method in a task below which an interval is unreliable
@@ -63,6 +66,11 @@ class Comparison(NamedTuple):
     tasks: tuple[str, ...]
     methods: dict[str, list[np.ndarray]]  # method -> for each task, the scores (seeds,)
     policies: dict[str, list[str]]  # method -> for each task, a description of the policy
+    paths: dict[str, list[list[Path]]]  # method -> for each task, the folders of its runs
+
+    def measures(self, task: int) -> dict[str, compared_measures.Measures]:
+        """Return the latest measures of the training episodes of each method in a task."""
+        return {name: compared_measures.latest(paths[task]) for name, paths in self.paths.items()}
 
 
 def main(argv: list[str]) -> int:
@@ -82,6 +90,8 @@ def _run(argv: list[str]) -> int:
             _write_json(Path(args.json), found)
         if args.plot:
             _draw(Path(args.plot), found)
+        if args.achievements:
+            _draw_achievements(Path(args.achievements), found)
     except OSError as error:
         raise unwritable(error) from error
     return 0
@@ -106,6 +116,12 @@ def _parser() -> Parser:
     )
     made.add_argument(
         "--plot", metavar="FILE", help="draw intervals and performance profiles (.png, .svg, .pdf)"
+    )
+    made.add_argument(
+        "--achievements",
+        metavar="FILE",
+        help="draw rates of achievements, and of success by kind of level, over the steps of "
+        "training; for runs in one environment (.png, .svg, .pdf)",
     )
     made.add_argument("--json", metavar="FILE", help="write all figures")
     return made
@@ -134,12 +150,16 @@ def comparison(runs: Sequence[str], score: str = "return", normalize: bool = Fal
     policies = {
         name: [tasks[title][0].policy for title in titles] for name, tasks in methods.items()
     }
+    paths = {
+        name: [[run.path for run in tasks[title]] for title in titles]
+        for name, tasks in methods.items()
+    }
     if not normalize:
-        return Comparison(score, titles, scores, policies)
+        return Comparison(score, titles, scores, policies, paths)
     if score != "return":
         raise UsageError(f"--normalize is for returns; leave it out with --score {score}")
     ids = [next(iter(methods.values()))[title][0].config for title in titles]
-    return Comparison("normalised return", titles, _normalised(scores, ids), policies)
+    return Comparison("normalised return", titles, _normalised(scores, ids), policies, paths)
 
 
 def _named(text: str) -> tuple[str, Path]:
@@ -265,6 +285,9 @@ def summary(found: Comparison) -> str:
     runs = min(len(task) for scores in found.methods.values() for task in scores)
     if runs < FEW:
         parts += ["", f"With {runs} of at least {FEW} runs an interval means little."]
+    for task, title in enumerate(found.tasks):
+        if measured := compared_measures.table(title, found.measures(task)):
+            parts += ["", measured]
     return "\n".join(parts)
 
 
@@ -324,6 +347,7 @@ def figures(found: Comparison) -> dict[str, Any]:
                 **of(scores),
                 "scores": [task.tolist() for task in scores],
                 "policies": found.policies[name],
+                "measures": [compared_measures.latest(paths) for paths in found.paths[name]],
             }
             for name, scores in found.methods.items()
         },
@@ -347,9 +371,7 @@ def _write_json(file: Path, found: Comparison) -> None:
 
 def _draw(file: Path, found: Comparison) -> None:
     """Draw two panels: interquartile means and performance profiles, with 95 % intervals."""
-    kind = file.suffix.lower().removeprefix(".")
-    if kind not in ("png", "svg", "pdf"):
-        raise UsageError(f"--plot {file} must end in .png, .svg or .pdf")
+    kind = _format("--plot", file)
     picture, (bars, curves) = figure((9.0, max(3.0, 0.5 * len(found.methods) + 1.5)), 1, 2)
     every = np.concatenate([task for scores in found.methods.values() for task in scores])
     thresholds = np.linspace(min(0.0, every.min()), every.max(), POINTS)
@@ -373,3 +395,28 @@ def _draw(file: Path, found: Comparison) -> None:
     with replacing(file) as temporary:
         picture.savefig(temporary, format=kind)
     print(f"wrote {file}")
+
+
+def _draw_achievements(file: Path, found: Comparison) -> None:
+    """Draw the rates of achievements of all methods in the only task."""
+    _format("--achievements", file)
+    if len(found.tasks) > 1:
+        raise UsageError(
+            f"--achievements draws one environment, and the runs have {len(found.tasks)}: "
+            f"{', '.join(found.tasks)}; give the runs of one"
+        )
+    paths = {name: each[0] for name, each in found.paths.items()}
+    if not compared_measures.draw(file, found.tasks[0], paths):
+        raise UsageError(
+            f"--achievements: the logs of these runs in {found.tasks[0]} have no achievement and "
+            f"no success by kind of level with a rate above 0; omit it"
+        )
+    print(f"wrote {file}")
+
+
+def _format(flag: str, file: Path) -> str:
+    """Return the format of a picture, the suffix of its file."""
+    kind = file.suffix.lower().removeprefix(".")
+    if kind not in ("png", "svg", "pdf"):
+        raise UsageError(f"{flag} {file} must end in .png, .svg or .pdf")
+    return kind

@@ -110,12 +110,17 @@ def figure(size: tuple[float, float], rows: int, columns: int) -> tuple[Figure, 
     return made, axes
 
 
+def step_axis(axes: Any) -> None:
+    """Label the x axis of a panel in thousands or millions of environment steps."""
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g} M" if x >= 1e6 else f"{x / 1e3:g} k")
+
+
 def _lines(axes: Any, steps: np.ndarray, returns: np.ndarray, names: list[str]) -> None:
     """Draw one curve per agent.
 
     For more than `NAMED` seeds outside of a sweep, also draw the median of the curves.
     """
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g} M" if x >= 1e6 else f"{x / 1e3:g} k")
+    step_axis(axes)
     marker = "." if len(steps) < 3 else ""
     swept = any("=" in name for name in names)
     if len(names) <= NAMED or swept:

@@ -12,9 +12,9 @@ import numpy as np
 
 from jaxenvs.core.files import replacing
 
-from .curve import figure
+from .curve import figure, step_axis
 
-ACHIEVED, DIED = "achieved/", "died"
+ACHIEVED, SUCCESS, DIED = "achieved/", "success/", "died"  # first parts of names of measures
 VITALS = ("food", "drink", "energy")  # causes of death that mean a value of 0
 LATEST = 0.1  # fraction of the run over which the printed shares are means
 BINS = 60  # number of columns of the picture
@@ -27,19 +27,29 @@ def means(records: Sequence[dict[str, Any]], names: Iterable[str]) -> dict[str, 
     """
     found = {}
     for name in names:
-        known = [record for record in records if name in record]
-        episodes = np.array([record["episodes"] for record in known], float)
-        values = [[0.0 if x is None else x for x in record[name]] for record in known]
-        if total := episodes.sum():
-            found[name] = float((episodes * np.array(values)).sum() / total)
+        # the mean of each seed, weighted by its number of episodes; it is None if this number is 0
+        values = [
+            (episodes, episodes * mean)
+            for record in records
+            for episodes, mean in zip(record["episodes"], record.get(name, ()), strict=False)
+            if mean is not None
+        ]
+        count, total = np.sum(values, axis=0) if values else (0, 0.0)
+        if count:
+            found[name] = float(total / count)
     return found
+
+
+def latest(records: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """Return the last tenth of a log."""
+    return records[-max(1, round(LATEST * len(records))) :]
 
 
 def deaths(records: Sequence[dict[str, Any]]) -> str:
     """Return a line about the causes of death in the last tenth of a run; "" if there are none."""
-    latest = records[-max(1, round(LATEST * len(records))) :]
-    names = [name for name in latest[-1] if name.split("/")[0] == DIED] if latest else []
-    found = means(latest, names)
+    last = latest(records)
+    names = [name for name in last[-1] if name.split("/")[0] == DIED] if last else []
+    found = means(last, names)
     died = found.pop(DIED, 0.0)
     if not died:
         return ""
@@ -76,7 +86,7 @@ def draw(file: Path, records: list[dict[str, Any]], title: str) -> None:
     labels = [names[i].removeprefix(ACHIEVED).replace("_", " ") for i in order]
     lasts = [f"{label}  {rates[i, -1]:.0%}" for label, i in zip(labels, order, strict=True)]
     axes.set_yticks(range(len(names)), lasts, fontsize=6.5)
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g} M" if x >= 1e6 else f"{x / 1e3:g} k")
+    step_axis(axes)
     axes.set(title=title, xlabel="environment steps of a seed")
     picture.colorbar(shown, ax=axes, label="share of episodes; next to the names: at the end")
     with replacing(file) as temporary:

@@ -4,6 +4,7 @@ import importlib
 import json
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,6 +134,58 @@ def test_runs_of_a_method_are_pooled_and_compared(tmp_path, capsys, monkeypatch)
     known = json.loads(written.read_text())
     assert known["methods"]["ppo"]["scores"] == [[0.1, 0.2, 0.3, 0.4, 0.2]]
     assert [pair["probability"] for pair in known["improvement"]] == [0.0, 1.0]
+
+
+def logged(path, **measures):
+    """Write a log of 20 updates; a measure is 0 in all of them but the last two. Return `path`."""
+    seeds = len(next(iter(measures.values())))
+    with (Path(path) / "log.jsonl").open("w") as file:
+        for update in range(1, 21):
+            means = {name: x if update > 18 else [0.0] * len(x) for name, x in measures.items()}
+            # the first seed ends three times as many episodes as the second
+            record = {"update": update, "steps": 100 * update, "episodes": [6, 2, 0][:seeds]}
+            file.write(json.dumps({**record, **means}) + "\n")
+    return path
+
+
+ROCKY = {"achieved/find_rock": [0.5, 0.1, None], "died/drink": [0.0, 0.0, None]}
+
+
+def test_measures_of_runs_are_compared(tmp_path, capsys, monkeypatch):
+    """Means are over the episodes of the last tenth; rows that are 0 everywhere are counted."""
+    monkeypatch.setenv("COLUMNS", "200")
+    one = logged(run(tmp_path / "one", [0.1, 0.2, 0.3]), **ROCKY, explained_variance=[0.5, 0.7, 0])
+    two = logged(run(tmp_path / "two", [0.2], "pqn"), **{"achieved/find_sea": [1.0]})
+    older = run(tmp_path / "older", [0.2], "dqn")
+    drawn, written = tmp_path / "a.png", tmp_path / "a.json"
+    argv = ["compare", one, two, older, "--achievements", str(drawn), "--json", str(written)]
+    assert cli.main(argv) == 0
+    out = capsys.readouterr().out
+    rows = [line.split() for line in out.partition("last tenth")[2].splitlines()[1:5]]
+    assert rows == [
+        ["measure", "ppo", "pqn", "dqn"],
+        ["achieved/find_sea", "-", "100.0%", "-"],
+        ["achieved/find_rock", "40.0%", "-", "-"],
+        ["explained_variance", "0.400", "-", "-"],
+    ]
+    assert "1 more measure is 0 for all methods." in out
+    known = json.loads(written.read_text())["methods"]
+    assert known["dqn"]["measures"] == [{}] and known["pqn"]["measures"][0] == {
+        "achieved/find_sea": 1.0
+    }
+    assert drawn.read_bytes().startswith(b"\x89PNG")
+
+
+def test_achievements_that_cannot_be_drawn_are_refused(tmp_path, capsys):
+    one = logged(run(tmp_path / "one", [0.1, 0.2]), **{"achieved/find_sea": [0.0, 0.0]})
+    other = run(tmp_path / "other", [0.1], id="Grid-Empty-8x8-v0")
+    for runs, file, says in (
+        ([one], "a.txt", "must end in .png, .svg or .pdf"),
+        ([one], "a.png", "have no achievement"),
+        ([one, other], "a.png", "draws one environment, and the runs have 2"),
+    ):
+        assert cli.main(["compare", *runs, "--achievements", str(tmp_path / file)]) == 2
+        assert says in capsys.readouterr().err
 
 
 def test_policies_are_stated_and_of_one_kind_in_a_method(tmp_path, capsys):
