@@ -22,10 +22,10 @@ from jaxenvs.core.spaces import Discrete, Space
 from jaxenvs.core.vector import VectorEnv
 
 from .devices import ALONE, Devices
+from .metrics import OF_KIND, SUCCESS, SUM
 
 S = TypeVar("S")  # class of a learner's settings, a dataclass
 SEEDS = "seeds"  # name of the `vmap` axis over seeds
-SUM = "_sum"  # suffix of a metric that is a sum over the episodes that ended in an update
 PACKAGE = "jaxenvs.baselines"
 
 
@@ -208,15 +208,14 @@ class Learner(Generic[S, N]):
         return after._replace(measured=()), {**metrics, **self.measured_sums(measured)}
 
     def measured_sums(self, measured: PyTree[Array]) -> dict[str, Array]:
-        """Return the metrics of a rollout's `Runner.measured`: a sum over episodes per measure."""
+        """Return the metrics of a rollout's `Runner.measured`, which are sums over episodes."""
         if isinstance(measured, tuple):
             return {}
-        return {f"{name}{SUM}": x for name, x in zip(self.measures, measured[:-1], strict=True)}
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        """Names of the numbers that describe the episodes of a rollout, see `Env.measure`."""
-        return self.env.env.measures
+        env = self.env.env
+        names = [f"{name}{SUM}" for name in env.measures]
+        names += [f"{SUCCESS}{kind}{SUM}" for kind in env.level_kinds]
+        names += [f"{OF_KIND}{kind}" for kind in env.level_kinds]
+        return dict(zip(names, measured[:-1], strict=True))
 
     def _swept(self, runner: Any) -> "Learner[S, N]":
         """Return the learner with this agent's values of the settings that `--sweep` varies.

@@ -13,6 +13,21 @@ import numpy as np
 from jaxtyping import Array
 
 KNOWN = "_known"
+SUM = "_sum"  # suffix of a metric that is a sum over the episodes that ended in an update
+EPISODES = "episodes"  # name of a metric: number of episodes that ended in an update
+# First parts of the names of two metrics of each kind of level: the share of successes among the
+# episodes of the kind, and the number of these episodes.
+SUCCESS, OF_KIND = "success/", f"{EPISODES}/"
+
+
+def is_total(name: str) -> bool:
+    """Return whether a metric is a sum over episodes, so that devices add it."""
+    return name == EPISODES or name.endswith(SUM) or name.startswith(OF_KIND)
+
+
+def counted_by(name: str) -> str:
+    """Return the name of the metric that counts the episodes over which `name` is a mean."""
+    return f"{OF_KIND}{name.removeprefix(SUCCESS)}" if name.startswith(SUCCESS) else EPISODES
 
 
 def means(sums: Mapping[str, Array], count: Any) -> dict[str, Array]:

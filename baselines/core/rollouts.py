@@ -82,8 +82,8 @@ class Runner(NamedTuple):
     levels: PyTree[Array] = ()
     # successes in a curriculum's rollout (`curricula.Wins`); set only inside an update
     wins: PyTree[Array] = ()
-    # Sums of `Env.measure` over the episodes that ended in the rollout, and their number, float32
-    # (measures + 1,); set only inside an update. `Learner.update` adds them to the metrics.
+    # Sums over the episodes that ended in the rollout, float32, see `measure_ends`; set only inside
+    # an update. `Learner.update` adds them to the metrics.
     measured: PyTree[Array] = ()
     restarts: PyTree[Array] = ()  # `restarts.Restarts`, the saved states
     visits: PyTree[Array] = ()  # float32 (*seeds, scores), see restarts.py; equal on all devices
@@ -275,17 +275,26 @@ def act(
 
 
 def measure_ends(learner: Learner, runner: Any, step: Step, successor: PyTree) -> PyTree[Array]:
-    """Return the sums of `Env.measure` over the episodes that a step ended, and their number.
+    """Return sums over the episodes that a step ended.
 
-    The result is an array (measures + 1,), or () if the environment measures nothing. `runner` is
-    the training state before the step, and `successor` has the states before any reset.
+    The result is an array of the sums of `Env.measure`, the numbers of successes and of episodes of
+    each kind in `Env.level_kinds`, and the number of episodes. It is () if the environment has
+    neither measures nor kinds. `runner` is the training state before the step, and `successor` has
+    the states before any reset.
     """
-    env = learner.env.env
-    if not env.measures:
+    env, before, after = learner.env.env, runner.world.env, step._replace(state=successor)
+    if not (env.measures or env.level_kinds):
         return ()
-    found = jax.vmap(env.measure)(runner.world.env, step._replace(state=successor))
-    found = jnp.pad(found, ((0, 0), (0, 1)), constant_values=1.0)
-    return jnp.where(step.done[:, None], found, 0.0).sum(axis=0)
+    found = [jnp.ones((len(step.done), 1), jnp.float32)]
+    if kinds := len(env.level_kinds):
+        kind = jax.vmap(env.level_kind)(before)
+        is_kind = (kind[:, None] == np.arange(kinds, dtype=np.int32)).astype(jnp.float32)
+        succeeded = jax.vmap(env.succeeded)(after).astype(jnp.float32)
+        found = [is_kind * succeeded[:, None], is_kind, *found]
+    if env.measures:
+        found = [jax.vmap(env.measure)(before, after), *found]
+    done = step.done[:, None]
+    return jnp.where(done, jnp.concatenate(found, axis=1), 0.0).sum(axis=0)
 
 
 def with_measures(runner: Any, measured: PyTree[Array]) -> Any:

@@ -1,7 +1,7 @@
 """Measures of the episodes of several runs, which `jaxenvs compare` prints and draws.
 
-The measures are those of the runs' logs: means over the episodes that ended in the last tenth of a
-run, and rates over environment steps.
+They are read from the runs' logs: means over the episodes that ended in the last tenth of a run,
+and rates over environment steps.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,11 @@ import numpy as np
 from jaxenvs.benchmarks.tables.plain import plain
 from jaxenvs.core.files import replacing
 
+from ..core.metrics import SUCCESS
 from ..storage.runs import Run
 from . import episode_measures
 from .curve import figure, step_axis
-from .episode_measures import ACHIEVED, BINS, DIED, SUCCESS
+from .episode_measures import ACHIEVED, BINS, DIED
 
 # Metrics of an update that are compared, too; they are averaged over updates, not over episodes.
 METRICS = ("explained_variance", "clipped_targets")
@@ -40,12 +41,12 @@ def latest(paths: Sequence[Path]) -> Measures:
 
 
 def is_measure(name: str) -> bool:
-    """Return whether a name in a log is that of a measure of episodes, or of their length."""
+    """Return whether a log has a measure of episodes, or their length, under this name."""
     return is_rate(name) or name in ("deepest_floor", "length")
 
 
 def is_rate(name: str) -> bool:
-    """Return whether a name in a log is that of a share of the episodes."""
+    """Return whether a log has a share of the episodes under this name."""
     return name.split("/")[0] == DIED or name.startswith((ACHIEVED, SUCCESS))
 
 
@@ -59,7 +60,7 @@ def table(title: str, methods: Mapping[str, Measures]) -> str:
     if not set(names) - {"length"}:
         return ""
     most = {name: max(found.get(name, 0.0) for found in methods.values()) for name in names}
-    names.sort(key=lambda name: (_group(name), -most[name] if is_rate(name) else 0.0))
+    names.sort(key=lambda name: (_group(name), name != DIED, -most[name] if is_rate(name) else 0.0))
     shown = [name for name in names if any(found.get(name) for found in methods.values())]
     lines = [
         [name, *(_cell(name, found.get(name)) for found in methods.values())] for name in shown

@@ -12,9 +12,10 @@ import numpy as np
 
 from jaxenvs.core.files import replacing
 
+from ..core.metrics import counted_by
 from .curve import figure, step_axis
 
-ACHIEVED, SUCCESS, DIED = "achieved/", "success/", "died"  # first parts of names of measures
+ACHIEVED, DIED = "achieved/", "died"  # first parts of names of measures
 VITALS = ("food", "drink", "energy")  # causes of death that mean a value of 0
 LATEST = 0.1  # fraction of the run over which the printed shares are means
 BINS = 60  # number of columns of the picture
@@ -31,7 +32,8 @@ def means(records: Sequence[dict[str, Any]], names: Iterable[str]) -> dict[str, 
         values = [
             (episodes, episodes * mean)
             for record in records
-            for episodes, mean in zip(record["episodes"], record.get(name, ()), strict=False)
+            if name in record
+            for episodes, mean in zip(record[counted_by(name)], record[name], strict=False)
             if mean is not None
         ]
         count, total = np.sum(values, axis=0) if values else (0, 0.0)

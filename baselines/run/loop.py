@@ -24,7 +24,8 @@ from jaxenvs.core.vector import VectorState
 from .. import old_names
 from ..core import memory_needs, processes, rollouts
 from ..core.devices import DIVIDED, EVERYWHERE
-from ..core.learner import SUM, Algorithm, Learner, over_seeds
+from ..core.learner import Algorithm, Learner, over_seeds
+from ..core.metrics import is_total
 from ..core.terminal import activity
 from ..evaluation import final
 from ..evaluation.record import print_sweep
@@ -80,7 +81,7 @@ def run_chunk(
 
         runners, metrics = over_seeds(updates)(runners)
         # these are summed, not averaged, over the devices
-        names = [name for name in metrics if name in SUMS or name.endswith(SUM)]
+        names = [name for name in metrics if is_total(name)]
         sums = devices.total({name: metrics.pop(name) for name in names})
         most = devices.maximum({OLDEST: metrics.pop(OLDEST)} if OLDEST in metrics else {})
         return runners, sums | most | devices.mean(metrics)

@@ -9,8 +9,7 @@ import numpy as np
 from rich.console import Console
 
 from ..core import processes
-from ..core.learner import SUM
-from ..core.metrics import row
+from ..core.metrics import SUM, counted_by, row
 from ..core.terminal import COMPILING, bar, clock, say
 from ..storage.runs import Config
 
@@ -92,10 +91,12 @@ class ProgressLine:
         """Return the log record of update i of a chunk; each metric is a list over the seeds."""
         self._done += 1
         sums = row(metrics, i)
-        episodes = sums["episodes"]
         means = {
             name: [
-                s / n if n else None for s, n in zip(sums.pop(f"{name}_sum"), episodes, strict=True)
+                total / count if count else None
+                for total, count in zip(
+                    sums.pop(f"{name}{SUM}"), sums[counted_by(name)], strict=True
+                )
             ]
             for name in [key.removesuffix(SUM) for key in sums if key.endswith(SUM)]
         }

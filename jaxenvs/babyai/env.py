@@ -36,6 +36,8 @@ from .aims import mission_aims
 TRIES = 200
 # Bit masks of the instructions on the two sides of a mission such as "a, then b".
 LEFT_SIDE, RIGHT_SIDE = 0b0011, 0b1100
+# Names of the kinds of levels whose mission has one instruction, by its verb.
+KINDS_OF_VERBS = {m.GO_TO: "go_to", m.OPEN: "open", m.PICK_UP: "pick_up", m.PUT_NEXT: "put_next"}
 
 
 @struct
@@ -170,6 +172,25 @@ class BabyEnv(RoomGrid):
         after, success, failure = self._check(after, scene, action)
         reward = jnp.where(success, self.prize(after, params), 0.0)
         return Transition(after, reward, success | failure, self.info(after))
+
+    @property
+    def level_kinds(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on `verbs`
+        """Verbs of the mission, if levels differ in it."""
+        found = tuple(dict.fromkeys(KINDS_OF_VERBS[verb] for verb in self.verbs))
+        return found if len(found) > 1 else ()
+
+    def level_kind(self, state: Any) -> Int32[Array, ""]:
+        """Return the kind of the state's mission; see `level_kinds`."""
+        place = {kind: i for i, kind in enumerate(self.level_kinds)}
+        of_verb = np.zeros(max(KINDS_OF_VERBS) + 1, np.int32)
+        for verb, kind in KINDS_OF_VERBS.items():
+            of_verb[verb] = place.get(kind, 0)
+        verbs = m.verb(state.task).astype(jnp.int32)
+        found = jnp.asarray(of_verb)[verbs[0]]
+        for instruction, kind in ((1, "and"), (2, "sequence")):
+            if kind in place and instruction < len(verbs):
+                found = jnp.where(verbs[instruction] != m.NOTHING, place[kind], found)
+        return found
 
     def aims(self, state: Any) -> tuple[Aim, ...]:
         """Return the necessary conditions of success, up to two for each instruction.

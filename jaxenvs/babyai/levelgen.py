@@ -18,7 +18,7 @@ from ..grid import tiles
 from ..grid.plan import NUM_COLOURS, Plan, Thing
 from ..grid.tiles import Kind
 from . import mission as m
-from .env import TRIES, BabyEnv, level
+from .env import KINDS_OF_VERBS, TRIES, BabyEnv, level
 
 VERBS = {"goto": m.GO_TO, "pickup": m.PICK_UP, "open": m.OPEN, "putnext": m.PUT_NEXT}
 # Forms of missions: one instruction, two instructions joined by "and", or a sequence.
@@ -93,6 +93,14 @@ class LevelGen(BabyEnv):
     def max_navigations(self) -> int:  # type: ignore[override]  # depends on `shapes` and `actions`
         """Largest number of places that a mission sends the agent to."""
         return self.instructions * (2 if "putnext" in self.actions else 1)
+
+    @property
+    def level_kinds(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on two fields
+        """Forms of missions, in which missions of one instruction are divided by their verbs."""
+        alone = super().level_kinds or (KINDS_OF_VERBS[self.verbs[0]],)
+        parts = {"action": alone, JOINED: ("and",), SEQUENCE: ("sequence",)}
+        found = tuple(kind for shape in SHAPES if shape in self.shapes for kind in parts[shape])
+        return found if len(found) > 1 else ()
 
     def draw(self, plan: Plan) -> UInt32[Array, " instructions"]:
         """Draw the doors, objects and agent into `plan`; then draw a mission and return it.

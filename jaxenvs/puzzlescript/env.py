@@ -1,6 +1,7 @@
 """PuzzleScript games as environments and search problems."""
 
 import functools
+from pathlib import Path
 from typing import Any, ClassVar
 
 import jax
@@ -27,6 +28,7 @@ from .selection import Selection, select
 
 ACTION = len(DIRECTIONS)
 MOST_AGAIN = 1_000_000  # largest `again_limit`
+MOST_KINDS = 40  # largest number of games or levels whose success a log of training distinguishes
 MOST_BOARDS = 20_000  # maximum number of boards that `ending` visits to find a solution
 
 
@@ -166,6 +168,33 @@ class PuzzleScript(PackedPuzzle):
         drawn = below(hashed(key, 1), jnp.asarray(selection.counts)[game])
         place = jnp.asarray(selection.places)[jnp.asarray(selection.first)[game] + drawn]
         return self._level(place, hashed(key, 2))
+
+    @functools.cached_property
+    def level_kinds(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the levels
+        """Names of the games that are drawn or, for one game, of its levels: `level_0` and so on.
+
+        Empty if there is one kind, or more than `MOST_KINDS`.
+        """
+        found = np.unique(self._kinds)
+        if not 1 < len(found) <= MOST_KINDS:
+            return ()
+        if len(self._selection.first) == 1:
+            return tuple(f"level_{number}" for number in found)
+        return tuple(Path(self.collection.games[game].name).stem for game in found)
+
+    @functools.cached_property
+    def _kinds(self) -> np.ndarray:
+        """Game of each level that is drawn or, if there is one game, number in its game."""
+        places, game = self._selection.places, np.asarray(self.collection.game)
+        if len(self._selection.first) > 1:
+            return game[places]
+        return places - np.asarray(self.collection.first)[game[places]]
+
+    def level_kind(self, state: Any) -> Int32[Array, ""]:
+        """Return the index in `level_kinds` of the state's game or level."""
+        is_of_games = len(self._selection.first) > 1
+        kind = state.instance.game if is_of_games else state.instance.number
+        return jnp.searchsorted(jnp.asarray(np.unique(self._kinds)), kind).astype(jnp.int32)
 
     def level_of(self, number: int, game: int = 0) -> PuzzleLevel:
         """Return level `number` of game `game`, both from 0; raise `IndexError` if it is absent."""

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import FLAGS, Countdown, TimedCountdown, TimedPush, learner
+from tiny import FLAGS, Countdown, TimedCountdown, TimedPush, collected, learner
 
 import jaxenvs
 from jaxenvs.baselines.core import rollouts
@@ -120,6 +120,60 @@ def test_actors_on_ray_send_sums_of_measures(monkeypatch):
     np.testing.assert_array_equal(metrics["before_sum"], [2 * (lengths - done.sum())])
 
 
+@pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
+def test_measures_do_not_change_the_training_result(algorithm):
+    """Weights and environments are bit-identical to those of a run without measures."""
+    found = []
+    for env in (Countdown(), TimedCountdown()):
+        agent = learner(env, algorithm, chunk=3)
+        after, _ = loop.run_chunk(agent, loop.start(agent, jax.random.key(0)[None]))
+        found.append(jax.device_get((after.weights, after.world, after.key)))
+    jax.tree.map(np.testing.assert_array_equal, *found)
+
+
+class Kinds(Countdown):
+    """Environment `Countdown` with short and long levels; levels of 4 to 6 steps can be solved."""
+
+    level_kinds = ("short", "long")
+
+    def level_kind(self, state):
+        """Return 1 for levels of more than 4 steps."""
+        return (state.length > 4).astype(jnp.int32)
+
+
+def test_success_is_counted_by_kind_of_level():
+    """Compare with a loop over the transitions of the same rollout.
+
+    A terminated episode of Countdown shows its length. Levels of 7 and 8 steps are truncated.
+    """
+    agent = learner(Kinds(), "ppo", rollout_steps=16, num_envs=8, chunk=1)
+    runners = loop.start(agent, jax.random.split(jax.random.key(0), 2))
+    after, rollout = collected(agent, runners, jax.random.split(jax.random.key(1), 2))
+    after, rollout = jax.device_get((after, rollout))
+    for seed in range(2):
+        found = agent.measured_sums(after.measured[seed])
+        done = (rollout.terminated | rollout.truncated)[seed]
+        lengths = rollout.lengths[seed][done]
+        terminated = rollout.terminated[seed][done]
+        is_long = ~terminated | (lengths > 4)
+        solved = terminated & (lengths > 3)
+        assert found["episodes/short"] == (~is_long).sum() > 0
+        assert found["episodes/long"] == is_long.sum() > 0
+        assert found["success/short_sum"] == (solved & ~is_long).sum()
+        assert found["success/long_sum"] == (solved & is_long).sum()
+
+
+def test_success_by_kind_is_divided_by_the_episodes_of_the_kind():
+    config = Config("X", {}, 0, 2, {"rollout_steps": 4}, "ppo")
+    metrics = {name: np.array([[4], [9]]) for name in ("episodes", "return_sum", "length_sum")}
+    metrics |= {"success/far_sum": np.array([[1.0], [0.0]]), "episodes/far": np.array([[2], [0]])}
+    (record,) = ProgressLine(config, 8, 1, 0).update(metrics)
+    assert record["success/far"] == [0.5, None] and record["episodes/far"] == [2, 0]
+    # Means over updates weight each by its episodes of the kind.
+    other = {**record, "success/far": [0.0, 1.0], "episodes/far": [5, 1]}
+    assert episode_measures.means([record, other], ["success/far"]) == {"success/far": 2 / 8}
+
+
 def test_a_record_has_means_and_null_without_episodes():
     config = Config("X", {}, 0, 2, {"rollout_steps": 4}, "ppo")
     line = ProgressLine(config, 8, 1, 0)
@@ -130,7 +184,10 @@ def test_a_record_has_means_and_null_without_episodes():
     assert not any(name.endswith("_sum") for name in record)
 
 
-def test_wrappers_forward_measures():
+def test_wrappers_forward_measures_and_kinds():
+    env = PreviousStep(env=Kinds())
+    state = env.reset_to(jax.random.key(0), jnp.int32(5)).state
+    assert env.level_kinds == Kinds.level_kinds and int(env.level_kind(state)) == 1
     env = PreviousStep(env=Measured())
     reset = env.reset(jax.random.key(0))
     step = env.step(jax.random.key(1), reset.state, jnp.int32(0))

@@ -33,6 +33,9 @@ class LearnerPart(Part):
     success_is: ClassVar[str] = "success"
     # Names of the numbers that `measure` returns, in order. A name may have parts, joined by `/`.
     measures: ClassVar[tuple[str, ...]] = ()
+    # Names of the kinds of levels, see `level_kind`. Empty if all levels are of one kind, or if no
+    # event counts as success.
+    level_kinds: ClassVar[tuple[str, ...]] = ()
     # Allowed values of the constructor field `setup`; empty if there is no such field.
     setups: ClassVar[tuple[str, ...]] = ()
     # Names of the sets of tasks that `trials` can draw from.
@@ -94,6 +97,15 @@ class LearnerPart(Part):
         over the episodes that ended, under its name in `measures`. The default is no numbers.
         """
         return jnp.zeros(len(self.measures), jnp.float32)
+
+    def level_kind(self, state: Any) -> Int32[Array, ""]:
+        """Return the kind of the state's level, an index into `level_kinds`.
+
+        The log of a training run has the share of successes among the episodes of each kind that
+        ended, `success/KIND`, and their number, `episodes/KIND`. An episode counts as a success if
+        `succeeded` returns true for its last step. The default is one kind.
+        """
+        return jnp.int32(0)
 
     def optimal_steps(self, level: PyTree[Array]) -> Int32[Array, ""] | None:
         """Return the number of steps of the shortest plan in a level; very large if none exists.
