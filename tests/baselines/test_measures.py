@@ -149,9 +149,9 @@ def test_success_is_counted_by_kind_of_level():
     agent = learner(Kinds(), "ppo", rollout_steps=16, num_envs=8, chunk=1)
     runners = loop.start(agent, jax.random.split(jax.random.key(0), 2))
     after, rollout = collected(agent, runners, jax.random.split(jax.random.key(1), 2))
-    after, rollout = jax.device_get((after, rollout))
+    rollout = jax.device_get(rollout)
     for seed in range(2):
-        found = agent.measured_sums(after.measured[seed])
+        found = jax.device_get(agent.measured_sums(after.measured[seed]))
         done = (rollout.terminated | rollout.truncated)[seed]
         lengths = rollout.lengths[seed][done]
         terminated = rollout.terminated[seed][done]
