@@ -204,7 +204,8 @@ class Learner(Generic[S, N]):
         if after.restarts:
             # The log divides sums by the number of episodes, which leaves out episodes from saved
             # states. The measures are means over all episodes.
-            measured = measured * metrics["episodes"] / jnp.maximum(measured[-1], 1.0)
+            counted = jnp.asarray(metrics["episodes"], jnp.float32)
+            measured = measured * (counted / jnp.maximum(measured[-1], 1.0))
         return after._replace(measured=()), {**metrics, **self.measured_sums(measured)}
 
     def measured_sums(self, measured: PyTree[Array]) -> dict[str, Array]:

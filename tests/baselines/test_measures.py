@@ -7,7 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from tiny import FLAGS, Countdown, TimedCountdown, TimedPush, collected, learner
+from tiny import (
+    FLAGS,
+    Countdown,
+    Endless,
+    Timed,
+    TimedCountdown,
+    TimedPush,
+    collected,
+    learner,
+)
 
 import jaxenvs
 from jaxenvs.baselines.core import rollouts
@@ -118,6 +127,18 @@ def test_actors_on_ray_send_sums_of_measures(monkeypatch):
     whole._pool = types.SimpleNamespace(lost=0)
     metrics = whole._exchanged([cluster.Made(slot, about, None) for slot in range(2)], 1)
     np.testing.assert_array_equal(metrics["before_sum"], [2 * (lengths - done.sum())])
+
+
+class TimedEndless(Timed, Endless):
+    """Environment `Endless`, whose episodes all end at time 5, that measures its episodes."""
+
+
+def test_measures_are_means_over_all_episodes_although_restarted_ones_are_not_counted():
+    agent = learner(TimedEndless(), chunk=4, restart_share=0.5)
+    runners = loop.start(agent, jax.random.key(0)[None])
+    metrics = jax.device_get(loop.run_chunk(agent, runners)[1])
+    assert (metrics["restarts"] > 0).any()
+    np.testing.assert_allclose(metrics["after_sum"], 5 * metrics["episodes"], rtol=1e-5)
 
 
 @pytest.mark.parametrize("algorithm", ["ppo", "dqn"])
