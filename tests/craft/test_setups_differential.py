@@ -199,9 +199,11 @@ def test_masked_forbids_only_actions_without_effect_and_changes_nothing_else(gam
         able[:, [action for action in ALWAYS if action < able.shape[1]]] = False
         legal = np.argmax(weights[1] * able, axis=1)
         has = turn.playing & able.any(axis=1)
-        assert not equal(turn.again(legal), idle)[has].any()
+        changed = ~equal(turn.again(legal), idle) & has
+        # Classic's mask is exact. The full game permits some actions that only may have an effect.
+        assert game is FULL or changed[has].all()
         steps, forbidden = steps + turn.playing.sum(), forbidden + count.sum()
-        effective += has.sum()
+        effective += changed.sum()
     print(f"{game.id}: {steps} steps, {forbidden} forbidden actions, {effective} with effect")
     assert steps >= 1_000 and forbidden >= 1_000 and effective >= 100
 
