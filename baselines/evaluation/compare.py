@@ -400,15 +400,16 @@ def _draw(file: Path, found: Comparison) -> None:
 def _draw_achievements(file: Path, found: Comparison) -> None:
     """Draw the rates of achievements of all methods in the only task."""
     _format("--achievements", file)
-    if len(found.tasks) > 1:
+    task, *others = found.tasks
+    if others:
         raise UsageError(
             f"--achievements draws one environment, and the runs have {len(found.tasks)}: "
             f"{', '.join(found.tasks)}; give the runs of one"
         )
     paths = {name: each[0] for name, each in found.paths.items()}
-    if not compared_measures.draw(file, found.tasks[0], paths):
+    if not compared_measures.draw(file, task, paths):
         raise UsageError(
-            f"--achievements: the logs of these runs in {found.tasks[0]} have no achievement and "
+            f"--achievements: the logs of these runs in {task} have no achievement and "
             f"no success by kind of level with a rate above 0; omit it"
         )
     print(f"wrote {file}")
