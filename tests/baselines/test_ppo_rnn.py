@@ -192,10 +192,10 @@ def test_the_policy_of_many_environments_runs_in_parts(monkeypatch):
 
     whole, before = collect(agent, runners, keys), loops()
     monkeypatch.setattr(rollouts, "MOST_AT_ONCE", 5)
-    collect.clear_cache()
+    jax.clear_caches()
     assert loops() > before
     parts = collect(agent, runners, keys)
-    collect.clear_cache()
+    jax.clear_caches()
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6), whole, parts)
 
 

@@ -21,7 +21,7 @@ def test_all_environments_may_be_truncated_in_one_step(most_copied, monkeypatch)
     monkeypatch.setattr(truncations, "MOST_COPIED", most_copied)
     agent = learner(Clock(), "ppo-rnn", num_envs=200, rollout_steps=12, memory=8)
     keys = jax.random.split(jax.random.key(0), 2)
-    collect.clear_cache()
+    jax.clear_caches()
     _, rollout = collect(agent, loop.start(agent, keys), keys)
     cut = np.zeros((2, 12, 200), bool)
     cut[:, [4, 9]] = True
@@ -47,7 +47,7 @@ def test_both_ways_give_the_same_rollouts(monkeypatch):
             runners.world.env, time
         )
         runners = runners._replace(world=runners.world.replace(env=state))
-        collect.clear_cache()
+        jax.clear_caches()
         found[most_copied] = collect(agent, runners, keys)
     rollout = found[AT_ONCE][1]
     per_step = np.asarray(rollout.truncated).sum(axis=-1)
