@@ -674,8 +674,8 @@ MUTATIONS = {
     ),
     "an arrival does not inherit a movement": Mutation(
         "jaxenvs/puzzlescript/machine/movement.py",
-        "turn.moves[:, :4] & ~movers[",
-        "turn.moves[:, :4] & occupied[:, None] & ~movers[",
+        "left = turn.moves & ~jnp.pad(movers",
+        "left = turn.moves & occupied[:, None] & ~jnp.pad(movers",
         PLAYS,
     ),
     "the highest blocked layer bans its rigid group": Mutation(

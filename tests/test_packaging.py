@@ -150,6 +150,7 @@ SHARED = ("jaxenvs.puzzles.puzzle",)
 # Module of a benchmark or command for a single family -> the family, which it may import.
 ABOUT = {
     "jaxenvs.benchmarks.puzzlescript": "jaxenvs.puzzlescript",
+    "jaxenvs.benchmarks.puzzlescript_work": "jaxenvs.puzzlescript",
     "jaxenvs.benchmarks.rule_worlds": "jaxenvs.xland",
     "jaxenvs.commands.games": "jaxenvs.puzzlescript",
 }

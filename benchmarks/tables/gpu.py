@@ -241,6 +241,16 @@ MEMORY: dict[str, Column] = {  # columns of the table of a batch's device memory
 }
 RULES: dict[str, Column] = {"rules, at most": of("rules"), **WHO_AND_FROM, **COUNTS}
 
+MICRO_STEPS: dict[str, Column] = {  # columns of the table of PuzzleScript's micro-steps
+    "size": of("size"),
+    "environments": of("num_envs", whole),
+    "kernels of a micro-step": of("kernels", whole),
+    "of the end of a turn": of("end_kernels", whole),
+    "bytes written + read per env": lambda row: f"{row['written']:,.0f} + {row['read']:,.0f}",
+    "model time, us per micro-step": of("model_us", whole),
+}
+
+of_rows("work-puzzlescript", f"{RESULTS}/puzzlescript_work.json", MICRO_STEPS)
 of_rows("work-update", f"{RESULTS}/update_work.json", UPDATES, full=False)
 of_rows("memory-craft", f"{RESULTS}/memory_craft.json", MEMORY)
 # `full=False` leaves out columns without any figures, such as predicted times in files that were

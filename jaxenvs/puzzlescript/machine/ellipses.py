@@ -63,20 +63,15 @@ def behind(p: Program, tests: "Tested", rule: Array) -> tuple[Gaps, Gaps]:
     return middle & tail, changing & tail | middle & tail_changes
 
 
-def targets(
+def offsets(
     p: Program, rule: Array, gap: Int32[Array, " rows"]
-) -> tuple[tuple[Array, Array, Array], Int32[Array, "rows one"]]:
-    """Return (offset, used, pattern), each (rows, middle), of the cells between two ellipses.
+) -> tuple[Int32[Array, "rows one"], Int32[Array, "rows one"]]:
+    """Return, for each row, the offsets of the first cells of its middle part and last part.
 
-    `offset` is the distance of the cell from the start of its match, `used` is False for padding,
-    and `pattern` is the index of the cell's pattern. The second result is, for each row, the offset
-    of the first cell after the last ellipsis. `gap` has one index into `Size.skips` per row: the
-    numbers of cells that the ellipses skip.
+    An offset is the distance of the cell from the start of its match. `gap` has one index into
+    `Size.skips` per row: the numbers of cells that the ellipses skip.
     """
-    tables = p.tables
-    length, between = tables.length[rule][:, None], tables.middle_length[rule][:, None]
+    length, between = p.tables.length[rule][:, None], p.tables.middle_length[rule][:, None]
     skipped = jnp.asarray(p.size.skips)[gap]
     start = length + skipped[:, :1]
-    offset = planes.index(p.size.middle)
-    middle = (start + offset, offset < between, tables.middle[rule])
-    return middle, start + between + skipped[:, 1:]
+    return start, start + between + skipped[:, 1:]

@@ -9,6 +9,7 @@ for each row (pair of brackets) of a rule. A random group draws one of the tuple
 and applies only this tuple.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -18,7 +19,7 @@ from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 from . import matches, planes, replacements, rigid, sizes
 from .matches import Literals
 from .replacements import Draw
-from .state import ENDS, LATE, MOVES, RULES, Place, Program, Turn, fresh, select
+from .state import ENDS, LATE, MOVES, RULES, Program, Turn, fresh, select
 
 MOST_PASSES = 200  # maximum number of passes over a group, as in PuzzleScript's engine
 # Number of jumps from `endloop` to `startloop` after which the engine skips all remaining rules of
@@ -35,6 +36,10 @@ class Next(NamedTuple):
     found: UInt32[Array, "rows gaps side words"]  # matches of the rule, see `matches.of_rule`
     # The matches in `found` that would change something.
     changing: UInt32[Array, "rows gaps side words"]
+    # For row 0, start cells of the matches of the part before the first ellipsis, and those of them
+    # that would change something.
+    head: UInt32[Array, "side words"]
+    head_changes: UInt32[Array, "side words"]
     changes: Bool[Array, ""]  # whether a match of one of the rule's rows would change something
     last: Int32[Array, ""]  # index of the last tested rule
     # Whether `last` ends a group or loop that may be repeated, so that testing stops here.
@@ -44,8 +49,8 @@ class Next(NamedTuple):
 class Choice(NamedTuple):
     """The matches of one rule that a micro-step applies; the rule is not in a random group."""
 
-    # If the rule is not `Tables.simple`: the next tuple (one match for each row of the rule).
-    at: Place
+    # If the rule is not `Tables.simple`: the next tuple, as numbers of matches (`matches.numbers`).
+    at: Int32[Array, " rows"]
     is_found: Bool[Array, ""]  # whether the rule has a next tuple
     # If the rule is `Tables.simple`: start cells of the matches that this micro-step applies.
     starts: UInt32[Array, "side words"]
@@ -54,6 +59,7 @@ class Choice(NamedTuple):
     # Matches that the rule had before any of them was applied; see `Turn.waiting`.
     waiting: UInt32[Array, "rows gaps side words"]
     changes: Bool[Array, ""]  # whether a match that starts at a cell of `starts` changes something
+    is_left: Bool[Array, ""]  # whether `left` has a cell
 
 
 class Scan(NamedTuple):
@@ -64,16 +70,16 @@ class Scan(NamedTuple):
 
     before: Int32[Array, ""]  # number of tuples of those rules of the group that precede this rule
     total: Int32[Array, ""]  # `before` plus the number of tuples of this rule
-    at: Place  # the tuple with the number `Turn.target`, if it belongs to this rule
+    # Numbers (`matches.numbers`) of the matches of tuple `Turn.target`, if it belongs to this rule.
+    at: Int32[Array, " rows"]
     is_hit: Bool[Array, ""]  # whether the tuple with the number `Turn.target` belongs to this rule
 
 
-def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> tuple[Turn, Bool[Array, ""]]:
+def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> Turn:
     """Test the next rules together, and apply the first of them that has an effect.
 
     If none has an effect, the next micro-step continues after the tested rules. In a phase without
-    rules, the turn is returned unchanged. The second result is whether a rule was applied, or a
-    rule of a random group was handled.
+    rules, the turn is returned unchanged.
     """
     in_rules = (turn.phase == RULES) | (turn.phase == LATE)
     end = jnp.where(turn.phase == RULES, p.tables.late.all, p.tables.end.all)
@@ -85,11 +91,11 @@ def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> tuple[Turn, Boo
     in_random, scan = jnp.bool_(False), None
     if p.size.draws:
         in_random, scan = _is_random(p, turn), _scan(p, turn, chosen.found, rule)
-        at = select(in_random, scan.at, at)
+        at = jnp.where(in_random, scan.at, at)
         is_found = jnp.where(in_random, scan.is_hit, is_found)
     starts = jnp.where(runs & applies, choice.starts, jnp.uint32(0))
-    where = replacements.targets(p, rule, at, runs & is_found, starts)
-    turn, altered = replacements.replaced(p, turn, *where, draw)
+    target = replacements.targets(p, rule, at, runs & is_found, starts)
+    turn, altered = replacements.replaced(p, turn, target, draw)
     applied = _applied(p, turn, choice, rule, altered)
     after = select(applies, applied, _go_on(p, turn, chosen.last, chosen.barrier))
     if scan is not None:
@@ -101,7 +107,7 @@ def step(p: Program, turn: Turn, found: Literals, draw: Draw) -> tuple[Turn, Boo
         place=jnp.int32(-2),
     )
     is_over = in_rules & (after.rule >= end) & ~after.applying
-    return select(is_over, over, after), runs & (applies | in_random)
+    return select(is_over, over, after)
 
 
 def _is_random(p: Program, turn: Turn) -> Bool[Array, ""]:
@@ -121,7 +127,9 @@ def _next(p: Program, turn: Turn, found: Literals, end: Int32[Array, ""]) -> Nex
     tests = matches.tested(p, found, window)
     has_match, has_change = matches.row_results(p, tests, window)
     news = queued(turn.commands, tables.commands[window]) != turn.commands
-    active = has_match.all(axis=1) & (has_change.any(axis=1) | news)
+    rows = range(size.rows)
+    active = functools.reduce(jnp.logical_or, [has_change[:, row] for row in rows], news)
+    active = functools.reduce(jnp.logical_and, [has_match[:, row] for row in rows], active)
     active &= is_valid & ~tables.random[window]
     if size.rigid:
         active &= ~rigid.banned(p, turn, window)
@@ -131,6 +139,8 @@ def _next(p: Program, turn: Turn, found: Literals, end: Int32[Array, ""]) -> Nex
         rule,
         active.any() | turn.applying,
         *matches.of_rule(p, tests, rule),
+        head=tests.head[0],
+        head_changes=tests.head_changes[0],
         changes=has_change[place].any(),
         last=turn.rule + is_valid.sum(dtype=jnp.int32) - 1,
         barrier=barrier,
@@ -208,11 +218,11 @@ def _choice(p: Program, turn: Turn, chosen: Next) -> Choice:
     """
     tables, rule, found = p.tables, chosen.rule, chosen.found
     waiting = jnp.where(turn.applying, turn.waiting, found)
-    nowhere = turn.pointer._replace(gap=jnp.full_like(turn.pointer.gap, matches.NOWHERE))
-    pointer = select(turn.applying, turn.pointer, nowhere)
+    pointer = jnp.where(turn.applying, turn.pointer, -1)
     able, simple = waiting & found, tables.simple[rule]
     is_idle = ~turn.applying & ~chosen.changes  # whether only the rule's commands have an effect
-    starts, left = replacements.at_once(p, waiting[0, 0], found[0, 0], rule)
+    of_head = jnp.where(turn.applying, turn.waiting[0, 0], chosen.head)
+    starts, left = replacements.at_once(p, of_head, chosen.head, rule)
     starts = jnp.where(simple & ~is_idle, starts, jnp.uint32(0))
     counts = able & chosen.changing
     # A random draw can change something even in a match for which `chosen.changing` is not set.
@@ -221,13 +231,16 @@ def _choice(p: Program, turn: Turn, chosen: Next) -> Choice:
     counts = jnp.where((tables.length[rule] > 0)[:, None, None, None], counts, jnp.uint32(0))
     vertical = matches.is_vertical(p, rule)
     is_found, at = matches.next_tuple(p, able, counts, pointer, vertical)
+    left = jnp.where(is_idle, jnp.uint32(0), left)
+    changes, is_left = planes.some_of(starts & chosen.head_changes, left)
     return Choice(
-        at=select(simple, pointer, at),
+        at=at,
         is_found=is_found & ~simple,
         starts=starts,
-        left=jnp.where(is_idle, jnp.uint32(0), left),
+        left=left,
         waiting=waiting,
-        changes=planes.some(starts & chosen.changing[0, 0]),
+        changes=changes,
+        is_left=is_left,
     )
 
 
@@ -247,7 +260,7 @@ def _applied(
     after = turn._replace(
         waiting=jnp.where(simple, waiting.at[0, 0].set(choice.left), waiting),
         pointer=choice.at,
-        applying=jnp.where(simple, planes.some(choice.left), choice.is_found),
+        applying=jnp.where(simple, choice.is_left, choice.is_found),
         changed=(is_same & turn.changed) | altered,
         passes=jnp.where(is_same, turn.passes, 0),
         any_changed=turn.any_changed | altered,
@@ -273,14 +286,16 @@ def _scan(
 
     Also find the tuple with the index `turn.target`, counted over all rules of the group.
     """
-    numbers = matches.number_of(found)
+    vertical = matches.is_vertical(p, rule)
+    counts = matches.counts(found, vertical)
+    numbers = counts[:, -1]
     before = jnp.maximum(turn.counted, 0)
-    total = before + jnp.prod(numbers, dtype=jnp.int32)
+    total = before + functools.reduce(jnp.multiply, [*numbers])
     index, ranks = turn.target - before, []
     for row in range(p.size.rows):  # in the order of tuples, the match of row 0 varies fastest
         ranks.append(index % jnp.maximum(numbers[row], 1))
         index = index // jnp.maximum(numbers[row], 1)
-    at = matches.nth(found, jnp.stack(ranks), matches.is_vertical(p, rule))
+    at = matches.nth(found, counts, planes.stacked(ranks), vertical)
     return Scan(before, total, at, (turn.target >= 0) & (turn.target < total))
 
 

@@ -5,6 +5,7 @@ brackets. A match of a row is its start cell and its gap, the number of cells th
 skips. A tuple is one match for each row of a rule. A rule is applied to its tuples one by one.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -15,7 +16,7 @@ from jaxtyping import Array, Bool, Int32, UInt32
 from ...core.platforms import by_platform
 from . import ellipses, planes
 from .planes import ALL, DOWN
-from .sizes import WORD
+from .sizes import BITS, WORD, Size
 from .state import Board, Place, Program, Turn
 
 Literals = UInt32[Array, "literals side words"]  # result of `literals`
@@ -39,28 +40,32 @@ class Tested(NamedTuple):
     middle_changes: UInt32[Array, "*rules rows side words"] | None = None
 
 
-def level_cells(p: Program, board: Board) -> UInt32[Array, "side words"]:
-    """Return the bit plane of all cells of the level, which may be smaller than the plane."""
-    return planes.level(board.width, board.height, p.size.side, p.size.words)
-
-
 def literals(p: Program, turn: Turn) -> Literals:
     """Return, for each positive literal, the bit plane of the cells in which it holds.
 
     A literal is an integer that stands for a set of cells, see `Tables`. The plane of literal i has
     index i. Index 0 belongs to no literal; its plane has all cells of the level.
     """
-    inside = level_cells(p, turn.board)[None]
-    parts = [turn.objects, turn.moves]
+    inside, base = p.inside[None], turn.planes
     if turn.rigid:
-        parts.append(turn.rigid.records)
-    base = jnp.concatenate([part.reshape(-1, *inside.shape[1:]) for part in parts])
+        base = jnp.concatenate([base, turn.rigid.records.reshape(-1, *base.shape[1:])])
     sets = p.tables.sets.all
-    if len(sets) * len(base) < MANY:
-        found = unions(sets, base)
+    if p.members is not None:
+        found = _unions(p.members, base)
     else:
         found = by_platform(sets, base, cpu=unions, default=unions_by_parts)
     return jnp.concatenate([inside, inside, base, found])
+
+
+def prepared(p: Program, board: Board) -> Program:
+    """Return the program with the fields that depend only on the game and the level's size."""
+    size = p.size
+    is_small = size.sets * size.known < MANY
+    members = planes.flags(p.tables.sets.all, size.known) if is_small else None
+    inside = planes.level(board.width, board.height, size.side, size.words)
+    of_moves = planes.index(size.layers * BITS) // BITS
+    layers = jnp.concatenate([p.tables.layer.all, jnp.asarray(of_moves)])
+    return p._replace(inside=inside, members=members, layers=layers)
 
 
 def unions(sets: UInt32[Array, "sets plane_words"], base: Array) -> UInt32[Array, "..."]:
@@ -68,8 +73,12 @@ def unions(sets: UInt32[Array, "sets plane_words"], base: Array) -> UInt32[Array
 
     `sets` has a bit mask of each set's planes, and `base` has all planes.
     """
-    member = planes.flags(sets, len(base))
-    kept = jnp.where(member[:, :, None, None], base, jnp.uint32(0))
+    return _unions(planes.flags(sets, len(base)), base)
+
+
+def _unions(members: Bool[Array, "sets planes"], base: Array) -> UInt32[Array, "..."]:
+    """Return the union of the planes of each set; `members` has each set's planes."""
+    kept = jnp.where(members[:, :, None, None], base, jnp.uint32(0))
     return planes.union(kept, 1)
 
 
@@ -113,45 +122,46 @@ def _read(found: Literals, numbers: Array) -> UInt32[Array, "..."]:
 
 def matching(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
     """Return, for the index of each pattern, the plane of the cells that meet its condition."""
-    read = _read(found, p.tables.test[patterns])
+    read = _read(found, p.tables.literals[patterns][..., : p.size.tests])
     return planes.intersection(read, read.ndim - 3)
-
-
-def _changing(p: Program, found: Literals, patterns: Int32[Array, "*n"]) -> UInt32[Array, "..."]:
-    """Return, for each pattern index, the plane of the cells that the replacement would change."""
-    read = _read(found, p.tables.change[patterns])
-    return planes.union(read, read.ndim - 3)
 
 
 def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
     """Find the cells at which each row (pair of brackets) of each rule in `rules` matches."""
-    tables = p.tables
-    direction = jnp.broadcast_to(tables.direction[rules][:, None], (len(rules), p.size.rows))
-    head = _segment(p, found, tables.cells[rules], tables.length[rules], direction)
-    if not p.size.tail:
+    size, tables = p.size, p.tables
+    read = _read(found, tables.literals[tables.cells[rules]])
+    match = planes.intersection(read[..., : size.tests, :, :], read.ndim - 3)
+    change = planes.union(read[..., size.tests :, :, :], read.ndim - 3) & match
+    direction = jnp.broadcast_to(tables.direction[rules][:, None], (len(rules), size.rows))
+
+    def part(start: int, count: int, length: Array) -> tuple[Array, Array]:
+        cells = (each[..., start : start + count, :, :] for each in (match, change))
+        return _segment(found[0], *cells, length, direction)
+
+    head = part(0, size.cells, tables.length[rules])
+    if not size.tail:
         nothing = jnp.zeros_like(head[0])
         return Tested(head[0], nothing, head[1], nothing)
-    tail = _segment(p, found, tables.tail[rules], tables.tail_length[rules], direction)
-    if not p.size.middle:
+    tail = part(size.cells + size.middle, size.tail, tables.tail_length[rules])
+    if not size.middle:
         return Tested(head[0], tail[0], head[1], tail[1])
-    middle = _segment(p, found, tables.middle[rules], tables.middle_length[rules], direction)
+    middle = part(size.cells, size.middle, tables.middle_length[rules])
     return Tested(head[0], tail[0], head[1], tail[1], *middle)
 
 
 def _segment(
-    p: Program, found: Literals, patterns: Array, length: Array, direction: Array
+    inside: Array, match: Array, change: Array, length: Array, direction: Array
 ) -> tuple[Array, Array]:
-    """Return the cells at which a match of the sequence `patterns` starts.
+    """Return the cells at which a match of a part of a row starts.
 
-    In a match, successive cells in `direction` meet the first `length` patterns, one cell per
-    pattern. The second result has only the start cells of matches in which the rule would change a
-    cell.
+    `match` has the cells that meet each pattern of the part, and `change` those of them that the
+    replacement would change. In a match, successive cells in `direction` meet the first `length`
+    patterns, one cell per pattern. The second result has only the start cells of matches in which
+    the rule would change a cell.
     """
-    match = matching(p, found, patterns)
-    change = _changing(p, found, patterns) & match
-    here = jnp.broadcast_to(found[0], match.shape[:-3] + match.shape[-2:])
+    here = jnp.broadcast_to(inside, match.shape[:-3] + match.shape[-2:])
     changes = jnp.zeros_like(here)
-    for c in range(patterns.shape[-1]):
+    for c in range(match.shape[-3]):
         used = (c < length)[..., None, None]
         here &= jnp.where(used, planes.back(match[..., c, :, :], direction, c), ALL)
         changes |= jnp.where(used, planes.back(change[..., c, :, :], direction, c), jnp.uint32(0))
@@ -179,7 +189,8 @@ def row_results(
         has_tail = (p.tables.tail_length[rules] > 0)[..., None, None]
         changes = jnp.where(has_tail, changes & any_tail | head & changing_tail, changes)
         head = jnp.where(has_tail, head & any_tail, head)
-    return planes.some(head) | (length == 0), planes.some(changes) & (length > 0)
+    has_match, has_change = planes.some_in(2, head, changes)
+    return has_match | (length == 0), has_change & (length > 0)
 
 
 def _starts(p: Program, tail: Array, direction: Array, length: Array, most: int) -> Array:
@@ -188,16 +199,58 @@ def _starts(p: Program, tail: Array, direction: Array, length: Array, most: int)
     `tail` has the cells at which the rest matches. The part has `length` cells, at most `most`; its
     own patterns are not tested. The ellipsis after it skips any number of cells.
     """
+    if p.size.words == 1:
+        return by_platform(
+            tail,
+            direction,
+            length,
+            cpu=functools.partial(_starts_by_steps, p, most=most),
+            default=_starts_by_lines,
+        )
+    return _starts_by_steps(p, tail, direction, length, most)
+
+
+def _starts_by_lines(tail: Array, direction: Array, length: Array) -> Array:
+    """Return the result of `_starts` for planes of one word per line, in one reduction."""
+    direction, by = direction[..., None, None], length[..., None, None]
+    line = planes.index(tail.shape[-2])
+    ahead = line - line[:, None]  # [line, other line]: how many lines the other line is below it
+    far = jnp.where(direction == planes.UP, -ahead, ahead) >= by
+    vertical = direction % 2 == DOWN
+    seen = jnp.where(vertical, far, ahead == 0)
+    found = jnp.where(seen, tail[..., None, :, 0], jnp.uint32(0))
+    found = planes.union(found, found.ndim - 1)[..., None]
+    bits = by.astype(jnp.uint32)
+    to_right = jnp.where(found == 0, found, ALL >> jax.lax.clz(found)) >> bits
+    to_left = (found | -found) << bits
+    horizontal = jnp.where(direction == planes.RIGHT, to_right, to_left)
+    return jnp.where(vertical, found, horizontal)
+
+
+def _starts_by_steps(p: Program, tail: Array, direction: Array, length: Array, most: int) -> Array:
+    """Return the result of `_starts`, computed by moving the planes."""
     by = 1
     while by < p.size.side:
         tail |= planes.back(tail, direction, by)
         by *= 2
-    starts = tail
-    # The rest of the row starts after the part's cells: move its start cells back by `length`.
+    # The rest of the row starts after the part's cells.
+    return moved_back(tail, direction, length, most)
+
+
+def moved_back(plane: Array, direction: Array, length: Array, most: int) -> Array:
+    """Move the bits of each plane by `length` cells, at most `most`, against `direction`."""
+    moved = plane
     for c in range(1, most + 1):
         at = (length == c)[..., None, None]
-        starts = jnp.where(at, planes.back(tail, direction, c), starts)
-    return starts
+        moved = jnp.where(at, planes.back(plane, direction, c), moved)
+    return moved
+
+
+def _by_gap(
+    size: Size, plane: UInt32[Array, "rows side words"], direction: Int32[Array, " rows"]
+) -> UInt32[Array, "rows gaps side words"]:
+    """Return, for each gap, the planes moved by this number of cells against `direction`."""
+    return jnp.stack([planes.back(plane, direction, gap) for gap in range(size.gaps)], 1)
 
 
 def is_vertical(p: Program, rule: Array) -> Bool[Array, ""]:
@@ -219,9 +272,9 @@ def of_rule(
         if size.middle:
             tail, tail_change = ellipses.behind(p, tests, rule)
         else:
-            by, end = length[:, None] + planes.index(size.gaps), size.cells + size.gaps
+            direction = jnp.broadcast_to(p.tables.direction[rule], length.shape)
             tail, tail_change = (
-                planes.back_by(part, p.tables.direction[rule], by, end)
+                _by_gap(size, moved_back(part, direction, length, size.cells), direction)
                 for part in (tests.tail, tests.tail_changes)
             )
         has_tail = (p.tables.tail_length[rule] > 0)[:, None, None, None]
@@ -237,133 +290,134 @@ def of_rule(
     return jnp.where(absent, only, found), jnp.where(absent, jnp.uint32(0), change)
 
 
-NOWHERE = -1  # value of `Place.gap` for an imaginary place that comes before all matches
+def numbers(
+    found: UInt32[Array, "*batch gaps side words"], vertical: Bool[Array, ""]
+) -> Int32[Array, "*batch gaps side words"]:
+    """Return, for each word, the number of the first match; `NONE` if the word has no match.
 
-
-def has(found: UInt32[Array, "rows gaps side words"], at: Place) -> Bool[Array, " rows"]:
-    """Return, for each row of a rule, whether the match `at` of the row is in `found`."""
-    words = found[planes.index(len(found)), at.gap.clip(0), at.y, at.x // WORD]
-    return (words >> (at.x % WORD).astype(jnp.uint32) & 1) != 0
+    Matches are numbered line by line, or column by column if `vertical`. Matches that start at the
+    same cell are numbered by their gap, the number of cells that the ellipsis skips.
+    """
+    gaps = found.shape[-3]
+    cell = planes.numbers(found, vertical)
+    number = cell * np.int32(gaps) + planes.index(gaps)[:, None, None]
+    return jnp.where(cell == planes.NONE, planes.NONE, number)
 
 
 def first(
     found: UInt32[Array, "*batch gaps side words"], vertical: Bool[Array, ""]
-) -> tuple[Bool[Array, "*batch"], Place]:
-    """Return whether there is a match, and the first match.
-
-    Matches are ordered line by line, or column by column if `vertical`. Matches that start at the
-    same cell are ordered by their gap, the number of cells that the ellipsis skips.
-    """
-    cells = planes.union(found, found.ndim - 3)
-    lines = (cells != 0).any(axis=-1)
-    columns = planes.union(cells, cells.ndim - 2)
-    y = planes.first(lines)
-    line = jnp.take_along_axis(cells, y[..., None, None], -2)[..., 0, :]
-    x = planes.lowest(jnp.where(vertical, columns, line))
-    here = jnp.take_along_axis(found, (x // WORD)[..., None, None, None], -1)[..., 0]
-    at_x = (here >> (x % WORD).astype(jnp.uint32)[..., None, None] & 1) != 0  # [gap, line]
-    y = jnp.where(vertical, planes.first(at_x.any(axis=-2)), y)
-    gap = planes.first(jnp.take_along_axis(at_x, y[..., None, None], -1)[..., 0])
-    return lines.any(axis=-1), Place(x, y, gap)
+) -> Int32[Array, "*batch"]:
+    """Return the number of the first match (see `numbers`); `NONE` if there is none."""
+    return numbers(found, vertical).min(axis=(-3, -2, -1))
 
 
-def later(
-    p: Program, at: Place, vertical: Bool[Array, ""]
-) -> UInt32[Array, "rows gaps side words"]:
-    """Return, for each row of a rule, all places after the row's place in `at`.
-
-    A place is a start cell and a gap (number of cells that an ellipsis skips); the row need not
-    match there. Places are ordered line by line, or column by column if `vertical`, and then by
-    gap. If the gap of `at` is `NOWHERE`, return all places.
-    """
-    size = p.size
-    x, y, gap = (each[:, None, None, None] for each in at)
-    column = planes.columns_behind(x, size.words)
-    bit = planes.column(x, size.words)
-    line = planes.index(size.side)[:, None]
-    later_gap = jnp.where(planes.index(size.gaps)[:, None, None] > gap, bit, jnp.uint32(0))
-    same = line == y
-    by_line = jnp.where(same, column | later_gap, jnp.where(line > y, planes.ALL, jnp.uint32(0)))
-    below = jnp.where(line > y, bit, jnp.uint32(0))
-    by_column = column | below | jnp.where(same, later_gap, jnp.uint32(0))
-    return jnp.where(gap == NOWHERE, planes.ALL, jnp.where(vertical, by_column, by_line))
+def place(p: Program, number: Int32[Array, " rows"], vertical: Bool[Array, ""]) -> Place:
+    """Return the match with a number, see `numbers`."""
+    cell, gap = planes.parts(number, p.size.gaps)
+    return Place(*planes.place(cell, vertical, p.size.side), gap)
 
 
 def next_tuple(
     p: Program,
     able: UInt32[Array, "rows gaps side words"],
     counts: UInt32[Array, "rows gaps side words"],
-    pointer: Place,
+    pointer: Int32[Array, " rows"],
     vertical: Bool[Array, ""],
-) -> tuple[Bool[Array, ""], Place]:
+) -> tuple[Bool[Array, ""], Int32[Array, " rows"]]:
     """Return whether a suitable tuple follows the tuple `pointer`, and the first such tuple.
 
-    A tuple has one match for each row of the rule. A suitable tuple has only matches in `able`
-    (they still hold), and at least one match in `counts` (it would change something). In the order
-    of tuples, the match of row 0 varies fastest. A `pointer` with the gap `NOWHERE` precedes all
-    tuples.
+    A tuple has one match for each row of the rule, given by its number (see `numbers`). A suitable
+    tuple has only matches in `able` (they still hold), and at least one match in `counts` (it would
+    change something); `counts` is a subset of `able`. In the order of tuples, the match of row 0
+    varies fastest. A `pointer` of -1 precedes all tuples.
     """
-    rows, after = p.size.rows, later(p, pointer, vertical)
-    # For each row, four candidates for its match in the next tuple: the first match in `able`, the
-    # first match in `counts`, and the first matches after `pointer` in `able` and in `counts`.
-    both = jnp.stack([able, counts], 1)
-    exists, place = first(jnp.concatenate([both, both & after[:, None]], 1), vertical)
-    counted = jnp.stack([has(counts, Place(*(each[:, i] for each in place))) for i in range(4)], 1)
-    fresh, end = pointer.gap[0] == NOWHERE, jnp.zeros(1, jnp.bool_)
-    # `lower[row]`: whether a row before `row` has a match in `counts`. `whole[row]`: whether every
-    # row before `row` has a match in `able`.
-    lower = planes.rank(jnp.concatenate([exists[:, 1], end])) > 0
-    whole = planes.rank(jnp.concatenate([~exists[:, 0], end])) == 0
-    able_at, counts_at = has(able, pointer), has(counts, pointer)
-    is_found, best = jnp.bool_(False), pointer
+    size, rows = p.size, p.size.rows
+    after = planes.since(pointer + 1, vertical, size.gaps, size.side, size.words)
+    only = after ^ planes.since(jnp.maximum(pointer, 0), vertical, size.gaps, size.side, size.words)
+    # For each row: the first match, and the first match after `pointer`, in `able` and in `counts`.
+    whole = [first(found, vertical) for found in (able, counts)]
+    later = [first(found & after, vertical) for found in (able, counts)]
+    # Whether the match of `pointer` is in `able` and in `counts`.
+    able_at, counts_at = ((found & only != 0).any(axis=(1, 2, 3)) for found in (able, counts))
+    fresh, is_found, best = pointer[0] < 0, jnp.bool_(False), [*pointer]
     # Construct the first suitable tuple after `pointer`: rows after `turned` keep their matches,
     # row `turned` takes a later match, and the rows before it take any match. The lowest possible
-    # `turned` gives the next tuple. If `pointer` is at NOWHERE, `turned` is `rows`: no row keeps
-    # its match.
+    # `turned` gives the next tuple. If `pointer` is -1, `turned` is `rows`: no row keeps its match.
     for turned in range(rows, -1, -1):
-        done = counts_at[turned + 1 :].any() if turned < rows else jnp.bool_(False)
-        fine = whole[turned] & (fresh & lower[rows] if turned == rows else ~fresh)
-        if turned < rows:
-            fine &= able_at[turned + 1 :].all()
-        picked = pointer
+        done, fine = jnp.bool_(False), fresh if turned == rows else ~fresh
+        picked = [*pointer]
+        for row in range(turned + 1, rows):
+            done, fine = done | counts_at[row], fine & able_at[row]
         for row in range(min(turned, rows - 1), -1, -1):
-            needs = ~(done | lower[row])  # whether this row's match must be in `counts`
-            candidate = needs.astype(jnp.int32) + (2 if row == turned else 0)
-            fine &= exists[row, candidate]
-            picked = Place(
-                *(a.at[row].set(b[row, candidate]) for a, b in zip(picked, place, strict=True))
-            )
-            done |= counted[row, candidate]
-        best = Place(*(jnp.where(fine, a, b) for a, b in zip(picked, best, strict=True)))
+            # The match of this row must be in `counts` if no match of the rows after it is, and
+            # the rows before it have none.
+            lower = [whole[1][i] != planes.NONE for i in range(row)]
+            needs = ~functools.reduce(jnp.logical_or, lower, done)
+            any_match, counted = (each[row] for each in (later if row == turned else whole))
+            picked[row] = jnp.where(needs, counted, any_match)
+            fine &= picked[row] != planes.NONE
+            done |= picked[row] == counted
+        best = [jnp.where(fine, a, b) for a, b in zip(picked, best, strict=True)]
         is_found |= fine
-    return is_found, best
+    return is_found, planes.stacked(best)
 
 
-def number_of(found: UInt32[Array, "rows gaps side words"]) -> Int32[Array, " rows"]:
-    """Return the number of matches of each row, summed over all gaps (numbers of skipped cells)."""
-    return jax.lax.population_count(found).astype(jnp.int32).sum((1, 2, 3), dtype=jnp.int32)
+def counts(
+    found: UInt32[Array, "rows gaps side words"], vertical: Bool[Array, ""]
+) -> Int32[Array, "rows side"]:
+    """Return the number of matches of each row that start in line 0 to line n, for each n.
+
+    If `vertical`, the lines are columns. The last entry is the number of all matches of the row.
+    """
+    to_end = _until(found.shape[-2], found.shape[-1], vertical)[:, None]
+    return _number(found[:, None] & to_end)
 
 
 def nth(
     found: UInt32[Array, "rows gaps side words"],
-    number: Int32[Array, " rows"],
+    before: Int32[Array, "rows side"],
+    rank: Int32[Array, " rows"],
     vertical: Bool[Array, ""],
-) -> Place:
-    """Return match `number` (from 0) of each row.
+) -> Int32[Array, " rows"]:
+    """Return the number (see `numbers`) of match `rank`, counted from 0, of each row.
 
-    Matches are ordered line by line, or column by column if `vertical`, and then by gap.
+    `before` is the result of `counts`.
     """
-    cells = planes.cells(found)
-    count = cells.sum(axis=1, dtype=jnp.int32)
-    count = jnp.where(vertical, count.swapaxes(-1, -2), count)
-    side = count.shape[-1]
-    total = jnp.cumsum(count.reshape(len(found), -1), axis=1, dtype=jnp.int32)
-    cell = planes.first(total > number[:, None])
-    before = jnp.take_along_axis(total, cell[:, None], 1) - jnp.take_along_axis(
-        count.reshape(len(found), -1), cell[:, None], 1
-    )
-    outer, inner = cell // side, cell % side
-    x, y = jnp.where(vertical, outer, inner), jnp.where(vertical, inner, outer)
-    gaps = cells[planes.index(len(found)), :, y, x]
-    rank = number - before[:, 0]
-    return Place(x, y, planes.first(gaps & (planes.rank(gaps) == rank[:, None])))
+    gaps, side, words = found.shape[1:]
+    outer, rank = _picked(before, rank)
+    line = planes.line(outer, vertical, side, words)
+    to_end = _until(side, words, ~vertical)[:, None]
+    inner, rank = _picked(_number(found[:, None] & line[:, None, None] & to_end), rank)
+    number = outer * np.int32(side) + inner
+    if gaps == 1:
+        return number
+    here = planes.cell(*planes.place(number, vertical, side), side, words)
+    has_gap = (found & here[:, None] != 0).any(axis=(-2, -1))
+    gap, _ = _picked(jnp.cumsum(has_gap, axis=1, dtype=jnp.int32), rank)
+    return number * np.int32(gaps) + gap
+
+
+def _until(side: int, words: int, vertical: Bool[Array, ""]) -> UInt32[Array, "n side words"]:
+    """Return, for each line (if `vertical`: column) n, the cells of the lines 0 to n."""
+    line = planes.index(side)
+    columns = ~planes.columns_behind(jnp.asarray(line)[:, None, None], words)
+    lines = jnp.where((line <= line[:, None])[..., None], ALL, jnp.uint32(0))
+    return jnp.where(vertical, columns, lines)
+
+
+def _number(found: UInt32[Array, "*batch gaps side words"]) -> Int32[Array, "*batch"]:
+    """Return the number of matches, summed over all gaps (numbers of skipped cells)."""
+    each = jax.lax.population_count(found).astype(jnp.int32)
+    return each.sum(axis=(-3, -2, -1), dtype=jnp.int32)
+
+
+def _picked(
+    before: Int32[Array, "rows n"], rank: Int32[Array, " rows"]
+) -> tuple[Int32[Array, " rows"], Int32[Array, " rows"]]:
+    """Return, for each row, the part that has item `rank`, and the item's rank in this part.
+
+    `before` has the number of items of a row's parts 0 to n, for each n.
+    """
+    is_passed = before <= rank[:, None]
+    passed = jnp.where(is_passed, before, 0).max(axis=1)
+    return is_passed.sum(axis=1, dtype=jnp.int32), rank - passed

@@ -299,21 +299,23 @@ class _Filled:
         words = -(-size.planes // WORD)
         clear, new = (np.zeros((size.patterns, words), np.uint32) for _ in range(2))
         chosen = np.zeros((size.patterns, -(-size.objects // WORD)), np.uint32)
-        turned = np.zeros((size.patterns, size.layers), np.bool_)
+        draw = np.zeros((size.patterns, -(-(1 + size.layers) // WORD)), np.uint32)
         for pattern, i in packer.patterns.items():
             if (r := pattern.replacement) is None:
                 continue
             clear[i] = self._words(packer.planes(r.oc, r.mc | r.ml), size.planes)
             new[i] = self._words(packer.planes(r.os, r.ms), size.planes)
             chosen[i] = self._words(r.re, size.objects)
-            turned[i, [each // BITS for each in bits(r.rd)[::BITS]]] = True
+            for place in [0] * bool(r.re) + [1 + each // BITS for each in bits(r.rd)[::BITS]]:
+                draw[i, place // WORD] |= np.uint32(1 << place % WORD)
+        tests = self._padded(literals[::2], size.tests, TRUE, size.patterns)
+        changes = self._padded(literals[1::2], size.changes, -TRUE, size.patterns)
         return {
-            "test": self._padded(literals[::2], size.tests, TRUE, size.patterns),
-            "change": self._padded(literals[1::2], size.changes, -TRUE, size.patterns),
+            "literals": np.concatenate([tests, changes], 1),
             "clear": clear,
             "set": new,
             "chosen": chosen,
-            "turned": turned,
+            "draw": draw,
         }
 
     def _rigid(self) -> dict[str, Any]:
@@ -332,9 +334,9 @@ class _Filled:
     def _rules(self) -> dict[str, Any]:
         packer, size = self.packer, self.size
         n, r = size.rules, size.rows
-        cells = np.zeros((n, r, size.cells), np.int16)
-        middle, tail = (np.zeros((n, r, most), np.int16) for most in (size.middle, size.tail))
-        length, middle_length, tail_length = np.zeros((3, n, r), np.int8)
+        cells = np.zeros((n, r, size.width), np.int16)
+        starts = (0, size.cells, size.cells + size.middle)  # of the parts of a row in `cells`
+        lengths = np.zeros((3, n, r), np.int8)
         direction, commands = np.zeros(n, np.int8), np.zeros(n, np.uint8)
         simple, drawing = np.zeros((2, n), np.bool_)
         for i, rule in enumerate(packer.rules):
@@ -344,22 +346,15 @@ class _Filled:
             for command in rule.commands:
                 commands[i] |= COMMANDS.get(command, OTHER)
             for j, row in enumerate(rule.rows):
-                parts = zip(
-                    split(row),
-                    (cells, middle, tail),
-                    (length, middle_length, tail_length),
-                    strict=True,
-                )
-                for part, numbers, count in parts:
-                    numbers[i, j, : len(part)] = [packer.patterns[cell] for cell in part]
+                for part, start, count in zip(split(row), starts, lengths, strict=True):
+                    numbers = [packer.patterns[cell] for cell in part]
+                    cells[i, j, start : start + len(part)] = numbers
                     count[i, j] = len(part)
         return {
             "cells": cells,
-            "middle": middle if size.middle else None,
-            "tail": tail,
-            "length": length,
-            "middle_length": middle_length if size.middle else None,
-            "tail_length": tail_length,
+            "length": lengths[0],
+            "middle_length": lengths[1] if size.middle else None,
+            "tail_length": lengths[2],
             "direction": direction,
             "simple": simple,
             "draws": drawing,

@@ -4,22 +4,42 @@ Bit x % 32 of word x // 32 of line y is the cell in column x and line y. An oper
 thus handles 32 cells. Shifts fill with zeros.
 """
 
+import functools
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt32
 
+from ...core.platforms import by_platform
 from .sizes import WORD
 
 Plane = UInt32[Array, "*batch side words"]
 RIGHT, DOWN, LEFT, UP = range(4)
 OPPOSITE = (LEFT, UP, RIGHT, DOWN)
 ALL = np.uint32(0xFFFFFFFF)
+NONE = np.int32(np.iinfo(np.int32).max)  # number of a place if there is none
 
 
 def index(count: int) -> np.ndarray:
     """Return the int32 array 0, 1 ... count - 1."""
     return np.arange(count, dtype=np.int32)
+
+
+def stacked(values: Sequence[Array]) -> Array:
+    """Stack arrays without axes.
+
+    On a GPU, XLA fuses the result with its users, which it does not for `jnp.stack`.
+    """
+    return by_platform(values, cpu=jnp.stack, default=_selected_from)
+
+
+def _selected_from(values: Sequence[Array]) -> Array:
+    place, found = index(len(values)), jnp.broadcast_to(values[0], len(values))
+    for i, value in enumerate(values[1:], 1):
+        found = jnp.where(place == i, value, found)
+    return found
 
 
 def first(found: Bool[Array, "*batch n"]) -> Int32[Array, "*batch"]:
@@ -70,6 +90,12 @@ def back(plane: Plane, direction: Int32[Array, "*#batch"], by: int) -> Plane:
     return _selected(plane, direction, by, OPPOSITE)
 
 
+def steps(direction: Int32[Array, "*n"]) -> tuple[Int32[Array, "*n"], Int32[Array, "*n"]]:
+    """Return the numbers of columns and of lines of one step in `direction`."""
+    right, down, left, up = ((direction == d).astype(jnp.int32) for d in range(4))
+    return right - left, down - up
+
+
 def back_by(
     plane: UInt32[Array, "rows side words"],
     direction: Int32[Array, ""],
@@ -112,11 +138,44 @@ def some(plane: Plane) -> Bool[Array, "*batch"]:
     return (plane != 0).any(axis=(-2, -1))
 
 
+def some_of(*parts: UInt32[Array, "..."]) -> list[Bool[Array, ""]]:
+    """Return, for each of several arrays of equal shape, whether any of its bits is set."""
+    return some_in(jnp.ndim(parts[0]), *parts)
+
+
+def some_in(axes: int, *parts: UInt32[Array, "..."]) -> list[Bool[Array, "*batch"]]:
+    """Return, for each of several arrays of equal shape, whether any bit on its last axes is set.
+
+    A GPU computes this in one reduction.
+    """
+    found = (jnp.where(part != 0, np.uint32(1 << i), np.uint32(0)) for i, part in enumerate(parts))
+    flags = union(
+        functools.reduce(jnp.bitwise_or, found), *range(parts[0].ndim - axes, parts[0].ndim)
+    )
+    return [(flags >> i & 1) != 0 for i in range(len(parts))]
+
+
 def flags(words: UInt32[Array, "*batch words"], count: int) -> Bool[Array, "*batch count"]:
     """Return the first `count` bits of the words as flags; the lowest bit of a word comes first."""
-    places = index(count)
-    found = jnp.take(words, places // WORD, axis=-1)
-    return (found >> (places % WORD).astype(jnp.uint32) & 1).astype(jnp.bool_)
+    bits = words[..., None] >> index(WORD).astype(np.uint32) & 1
+    return bits.reshape(*words.shape[:-1], -1)[..., :count].astype(jnp.bool_)
+
+
+def count(words: UInt32[Array, "*batch words"]) -> Int32[Array, "*batch"]:
+    """Return the number of set bits of a mask of several words."""
+    numbers = jax.lax.population_count(words).astype(jnp.int32)
+    return functools.reduce(jnp.add, [numbers[..., i] for i in range(words.shape[-1])])
+
+
+def ranks(words: UInt32[Array, "*batch words"], count: int) -> Int32[Array, "*batch count"]:
+    """Return, for each of the first `count` bits of a mask, the number of set bits before it."""
+    numbers = jax.lax.population_count(words).astype(jnp.int32)
+    before = jnp.zeros_like(numbers)
+    for i in range(words.shape[-1] - 1):
+        before += jnp.where(index(words.shape[-1]) > i, numbers[..., i : i + 1], 0)
+    below = (np.uint32(1) << index(WORD).astype(np.uint32)) - np.uint32(1)
+    inside = jax.lax.population_count(words[..., None] & below).astype(jnp.int32)
+    return (before[..., None] + inside).reshape(*words.shape[:-1], -1)[..., :count]
 
 
 def cells(plane: Plane) -> Bool[Array, "*batch side side"]:
@@ -124,19 +183,66 @@ def cells(plane: Plane) -> Bool[Array, "*batch side side"]:
     return flags(plane, plane.shape[-2])
 
 
-def lowest(words: UInt32[Array, "*batch words"]) -> Int32[Array, "*batch"]:
-    """Return the index of the lowest set bit in an array of words; undefined if no bit is set."""
-    number = first(words != 0)
-    word = jnp.take_along_axis(words, number[..., None], -1)[..., 0]
-    below = jax.lax.population_count((word & -word) - np.uint32(1)).astype(jnp.int32)
-    return number * np.int32(WORD) + below
+def numbers(plane: Plane, vertical: Bool[Array, ""]) -> Int32[Array, "*batch side words"]:
+    """Return, for each word of a plane, the number of the first set cell; `NONE` if it has none.
+
+    Cells are numbered from 0 line by line, or column by column if `vertical`.
+    """
+    side, words = plane.shape[-2:]
+    below = jax.lax.population_count((plane & -plane) - np.uint32(1)).astype(jnp.int32)
+    x, y = below + np.int32(WORD) * index(words), index(side)[:, None]
+    outer, inner = jnp.where(vertical, x, y), jnp.where(vertical, y, x)
+    return jnp.where(plane != 0, outer * np.int32(side) + inner, NONE)
+
+
+def place(
+    number: Int32[Array, "*batch"], vertical: Bool[Array, ""], side: int
+) -> tuple[Int32[Array, "*batch"], Int32[Array, "*batch"]]:
+    """Return the column and the line of a cell from its number, see `numbers`."""
+    outer, inner = parts(number, side)
+    return jnp.where(vertical, outer, inner), jnp.where(vertical, inner, outer)
+
+
+def parts(
+    number: Int32[Array, "*batch"], count: int
+) -> tuple[Int32[Array, "*batch"], Int32[Array, "*batch"]]:
+    """Return quotient and remainder of numbers that are at least 0 and a positive `count`."""
+    if count == 1:
+        return number, jnp.zeros_like(number)
+    by = jnp.full_like(number, count)
+    return jax.lax.div(number, by), jax.lax.rem(number, by)
+
+
+def since(
+    number: Int32[Array, "*batch"], vertical: Bool[Array, ""], gaps: int, side: int, words: int
+) -> UInt32[Array, "*batch gaps side words"]:
+    """Return, for each gap, the plane of the cells whose place has at least a number.
+
+    A place is a cell and a gap. Its number is the cell's number (see `numbers`) times `gaps`, plus
+    the gap.
+    """
+    cell, gap = parts(number[..., None, None, None], gaps)
+    outer, inner = parts(cell, side)
+    y = index(side)[:, None]
+    is_next = (index(gaps)[:, None, None] < gap).astype(jnp.int32)  # a gap before `gap`: cell + 1
+    by_column = outer + (y < inner + is_next).astype(jnp.int32)
+    by_line = jnp.where(y == outer, inner + is_next, jnp.where(y < outer, np.int32(side), 0))
+    return columns_behind(jnp.where(vertical, by_column, by_line) - 1, words)
+
+
+def line(
+    number: Int32[Array, "*batch"], vertical: Bool[Array, ""], side: int, words: int
+) -> UInt32[Array, "*batch side words"]:
+    """Return the plane of the cells of a line; if `vertical`, of a column."""
+    number = number[..., None, None]
+    lines = jnp.where(index(side)[:, None] == number, ALL, jnp.uint32(0))
+    return jnp.where(vertical, column(number, words), lines)
 
 
 def column(x: Int32[Array, "*batch one"], words: int) -> UInt32[Array, "*batch words"]:
     """Return the words of a line in which only the bit of column `x` is set."""
-    place = x - np.int32(WORD) * index(words)
-    bit = jnp.uint32(1) << (place & WORD - 1).astype(jnp.uint32)
-    return jnp.where((place >= 0) & (place < WORD), bit, jnp.uint32(0))
+    bit = jnp.uint32(1) << (x & WORD - 1).astype(jnp.uint32)
+    return jnp.where(x >> WORD.bit_length() - 1 == index(words), bit, jnp.uint32(0))
 
 
 def columns_behind(x: Int32[Array, "*batch one"], words: int) -> UInt32[Array, "*batch words"]:

@@ -1,85 +1,90 @@
 """Apply a rule: replace objects and movements in the cells of its matches."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float32, Int32, UInt32
 
-from . import ellipses, planes, rigid
+from . import ellipses, matches, planes, rigid
 from .sizes import BITS
-from .state import Place, Program, Turn
+from .state import Program, Turn
 
 Draw = Callable[[Int32[Array, ""]], Float32[Array, ""]]  # i -> random number i, in [0, 1)
 
 
-def replaced(
-    p: Program,
-    turn: Turn,
-    patterns: Int32[Array, " n"],
-    where: UInt32[Array, "n side words"],
-    draw: Draw,
-) -> tuple[Turn, Bool[Array, ""]]:
-    """Replace objects and movements as the right side of a rule says, one pattern after another.
+class Target(NamedTuple):
+    """The cells in which a rule replaces its patterns; a pattern is a cell of the rule."""
 
-    A pattern is a cell of the rule, and `where` has the cells of the level in which each pattern is
-    replaced. The second result is whether a cell changed. It is valid only if `size.draws` is
-    True (rules may draw random numbers); otherwise the caller knows this from the rule's matches.
+    patterns: Int32[Array, "rows width"]  # indices of the patterns
+    # Cells of the level in which each pattern is replaced. Those of one row are disjoint.
+    where: UInt32[Array, "rows width side words"]
+    # Whether the pattern is replaced in the cell of one tuple (one match for each row).
+    is_single: Bool[Array, "rows width"]
+
+
+def replaced(p: Program, turn: Turn, target: Target, draw: Draw) -> tuple[Turn, Bool[Array, ""]]:
+    """Replace objects and movements as the right side of a rule says, one row after another.
+
+    The second result is whether a cell changed. It is valid only if `size.draws` is True (rules may
+    draw random numbers); otherwise the caller knows this from the rule's matches.
     """
     size = p.size
-    clear = planes.flags(p.tables.clear[patterns], size.planes)
-    new = planes.flags(p.tables.set[patterns], size.planes)
+    clear = planes.flags(p.tables.clear[target.patterns], size.planes)
+    new = planes.flags(p.tables.set[target.patterns], size.planes)
     if size.draws:
-        more_clear, more_new, drawn = _random(p, patterns, where, draw, turn.drawn)
+        more_clear, more_new, drawn = _random(p, target, draw, turn.drawn)
         clear, new = clear | more_clear, new | more_new
         turn = turn._replace(drawn=drawn)
-    base = jnp.concatenate([turn.objects, turn.moves.reshape(-1, *turn.objects.shape[1:])])
-    difference = jnp.zeros_like(base)
-    for i in range(len(patterns)):
-        after = base & ~jnp.where(clear[i, :, None, None], where[i], jnp.uint32(0))
-        after |= jnp.where(new[i, :, None, None], where[i], jnp.uint32(0))
+    base, difference = turn.planes, jnp.zeros_like(turn.planes)
+    where = target.where[:, :, None]
+    cleared, added = (
+        planes.union(jnp.where(each[..., None, None], where, jnp.uint32(0)), 1)
+        for each in (clear, new)
+    )
+    for row in range(size.rows):
+        after = base & ~cleared[row] | added[row]
         difference |= after ^ base
         base = after
     altered = (difference != 0).any() if size.draws else jnp.bool_(False)
     if size.rigid:
-        turn, is_new = rigid.recorded(p, turn, patterns, where)
+        turn, is_new = rigid.recorded(p, turn, target)
         altered |= is_new
-    objects, moves = base[: size.objects], base[size.objects :].reshape(turn.moves.shape)
-    return turn._replace(objects=objects, moves=moves), altered
+    return turn._replace(planes=base), altered
 
 
 def _random(
-    p: Program,
-    patterns: Int32[Array, " n"],
-    where: UInt32[Array, "n side words"],
-    draw: Draw,
-    drawn: Int32[Array, ""],
-) -> tuple[Bool[Array, "n planes"], Bool[Array, "n planes"], Int32[Array, ""]]:
+    p: Program, target: Target, draw: Draw, drawn: Int32[Array, ""]
+) -> tuple[Bool[Array, "rows width planes"], Bool[Array, "rows width planes"], Int32[Array, ""]]:
     """Draw the objects for `random` and the directions for `randomdir` in a rule's cells.
 
-    A pattern is a cell of the rule, and `where` has at most one cell of the level for each pattern.
     Returns (clear, set, drawn). `clear` and `set` are masks of the planes that each pattern clears
-    and sets; object planes come before movement planes. `drawn` is the updated number of
-    random numbers used so far.
+    and sets; object planes come before movement planes. `drawn` is the updated number of random
+    numbers used so far.
     """
-    size, layers = p.size, p.tables.layer.all
-    choices = planes.flags(p.tables.chosen[patterns], size.objects)
-    turned = p.tables.turned[patterns]
-    asks = jnp.concatenate([choices.any(axis=1)[:, None], turned], 1)
-    asks &= planes.some(where)[:, None]
-    order = drawn + planes.rank(asks.reshape(-1)).reshape(asks.shape)
-    numbers = jax.vmap(draw)(order.reshape(-1)).reshape(asks.shape)
-    rank = jnp.floor(
-        numbers[:, 0] * choices.sum(axis=1, dtype=jnp.int32).astype(jnp.float32)
-    ).astype(jnp.int32)
-    chosen = choices & (planes.rank(choices) == rank[:, None])
-    layer = jnp.where(chosen, layers, -1).max(axis=1)[:, None]
-    clear = [layers == layer, planes.index(size.layers * BITS) // BITS == layer]
-    direction = jnp.floor(numbers[:, 1:] * 4).astype(jnp.int32)
-    directions = turned[:, :, None] & (planes.index(BITS) == direction[:, :, None])
-    new = [chosen, directions.reshape(len(patterns), -1)]
-    drawn += asks.sum(dtype=jnp.int32)
-    return jnp.concatenate(clear, 1), jnp.concatenate(new, 1), drawn
+    size, layers, count = p.size, p.layers, 1 + p.size.layers
+    asks = jnp.where(target.is_single[..., None], p.tables.draw[target.patterns], jnp.uint32(0))
+    number = planes.count(asks)
+    flat = number.reshape(-1)
+    place = planes.index(len(flat))
+    before = jnp.where(place < place[:, None], flat, 0).sum(axis=1, dtype=jnp.int32)
+    order = drawn + before.reshape(number.shape)[..., None] + planes.ranks(asks, count)
+    numbers = jax.vmap(draw)(order.reshape(-1)).reshape(order.shape)
+    chosen = p.tables.chosen[target.patterns]
+    rank = jnp.floor(numbers[..., :1] * planes.count(chosen)[..., None].astype(jnp.float32))
+    ranks = planes.ranks(chosen, size.objects).astype(jnp.float32)
+    chosen = planes.flags(chosen, size.objects) & (ranks == rank)
+    layer = jnp.where(chosen, layers[: size.objects], -1).max(axis=-1, keepdims=True)
+    turned = planes.flags(asks, count)[..., 1:]
+    direction = jnp.floor(numbers[..., 1:] * 4).astype(jnp.int32)
+    directions = turned[..., None] & (planes.index(BITS) == direction[..., None])
+    moves = directions.reshape(*number.shape, -1)
+    # A GPU fuses padding with its users, but not a concatenation.
+    new = jnp.pad(chosen, [(0, 0), (0, 0), (0, moves.shape[-1])])
+    new |= jnp.pad(moves, [(0, 0), (0, 0), (size.objects, 0)])
+    return layers == layer, new, drawn + before[-1] + flat[-1]
 
 
 def at_once(
@@ -105,38 +110,35 @@ def at_once(
 def targets(
     p: Program,
     rule: Int32[Array, ""],
-    at: Place,
+    at: Int32[Array, " rows"],
     is_found: Bool[Array, ""],
-    starts: UInt32[Array, "side words"] | None = None,
-) -> tuple[Int32[Array, " n"], UInt32[Array, "n side words"]]:
-    """Return the patterns of a rule, and the plane of the cells in which to replace each pattern.
+    starts: UInt32[Array, "side words"],
+) -> Target:
+    """Return the patterns of a rule and the cells in which to replace them.
 
-    A pattern is a cell of the rule. The planes have the cells of the matches of row 0 that start at
-    a cell of `starts`. If `is_found` is True, they also have the cells of the matches `at`, one for
-    each row of the rule.
+    These are the cells of the matches of row 0 that start at a cell of `starts`. If `is_found` is
+    True, they are also the cells of the matches `at`, one for each row of the rule.
     """
     size, tables = p.size, p.tables
-    x, y, gap = at
+    x, y, gap = matches.place(p, at, matches.is_vertical(p, rule))
     direction, length = tables.direction[rule], tables.length[rule][:, None]
-    offset = jnp.broadcast_to(planes.index(size.cells), (size.rows, size.cells))
-    used, patterns = offset < length, tables.cells[rule]
+    place = planes.index(size.width)
+    offset, used = place, place < length
     if size.tail:
-        behind = planes.index(size.tail)
         start = length + gap[:, None]  # offset of the first cell after the last ellipsis
         if size.middle:
-            between, start = ellipses.targets(p, rule, gap)
-            offset, used, patterns = (
-                jnp.concatenate(pair, 1)
-                for pair in zip((offset, used, patterns), between, strict=True)
-            )
-        offset = jnp.concatenate([offset, start + behind], 1)
-        used = jnp.concatenate([used, behind < tables.tail_length[rule][:, None]], 1)
-        patterns = jnp.concatenate([patterns, tables.tail[rule]], 1)
-    dx, dy = (jnp.array(step, jnp.int32)[direction] for step in ((1, 0, -1, 0), (0, 1, 0, -1)))
+            between, start = ellipses.offsets(p, rule, gap)
+            number = place - np.int32(size.cells)
+            offset = jnp.where(number < 0, offset, between + number)
+            used = jnp.where(number < 0, used, number < tables.middle_length[rule][:, None])
+        number = place - np.int32(size.cells + size.middle)
+        offset = jnp.where(number < 0, offset, start + number)
+        used = jnp.where(number < 0, used, number < tables.tail_length[rule][:, None])
+    dx, dy = planes.steps(direction)
     one = planes.cell(x[:, None] + dx * offset, y[:, None] + dy * offset, size.side, size.words)
-    cells = jnp.where((used & is_found)[..., None, None], one, jnp.uint32(0))
-    if starts is not None:
-        rows = jnp.stack([planes.forth(starts, direction, c) for c in range(size.cells)])
-        rows = jnp.where(used[0, : size.cells, None, None], rows, jnp.uint32(0))
-        cells = cells.at[0, : size.cells].set(cells[0, : size.cells] | rows)
-    return patterns.reshape(-1).astype(jnp.int32), cells.reshape(-1, *cells.shape[2:])
+    is_single = used & is_found
+    cells = jnp.where(is_single[..., None, None], one, jnp.uint32(0))
+    rows = jnp.stack([planes.forth(starts, direction, c) for c in range(size.cells)])
+    rows = jnp.where(used[0, : size.cells, None, None], rows, jnp.uint32(0))
+    padding = [(0, size.rows - 1), (0, size.width - size.cells), (0, 0), (0, 0)]
+    return Target(tables.cells[rule], cells | jnp.pad(rows[None], padding), is_single)

@@ -8,11 +8,16 @@ On a layer that already has a record, the new record is the bitwise or of both n
 PuzzleScript's engine. It may equal the number of another group, or of no group.
 """
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Int32, UInt32
+from jaxtyping import Array, Bool, Int32
 
 from . import planes
-from .state import RULES, Program, Turn, fresh, select
+from .state import RULES, Program, Turn, fresh, joined, select
+
+if TYPE_CHECKING:
+    from .replacements import Target
 
 
 def banned(p: Program, turn: Turn, rules: Int32[Array, "*n"]) -> Bool[Array, "*n"]:
@@ -25,19 +30,17 @@ def banned(p: Program, turn: Turn, rules: Int32[Array, "*n"]) -> Bool[Array, "*n
     return (group > 0) & turn.rigid.banned[group]
 
 
-def recorded(
-    p: Program, turn: Turn, patterns: Int32[Array, " n"], where: UInt32[Array, "n side words"]
-) -> tuple[Turn, Bool[Array, ""]]:
+def recorded(p: Program, turn: Turn, target: "Target") -> tuple[Turn, Bool[Array, ""]]:
     """Record the number of a rule's rigid group in the cells in which the rule replaces something.
 
-    A pattern is a cell of the rule, and `where` has the cells of the level in which each pattern is
-    replaced. The second result is whether a record is new.
+    The second result is whether a record is new.
     """
     assert turn.rigid
-    groups = p.tables.recorded[patterns]
+    where = target.where.reshape(-1, *target.where.shape[-2:])
+    groups = p.tables.recorded[target.patterns.reshape(-1)]
     digits = (groups[..., None] >> planes.index(p.size.group_bits)) & 1
     records, is_new = turn.rigid.records, jnp.bool_(False)
-    for i in range(len(patterns)):
+    for i in range(len(where)):
         missing = where[i] & ~planes.union(records, 1)
         new = planes.union(jnp.where(groups[i, :, None, None] > 0, missing, jnp.uint32(0)), 0)
         records |= jnp.where(digits[i, :, :, None, None] > 0, new, jnp.uint32(0))
@@ -57,8 +60,7 @@ def resolved(p: Program, turn: Turn, after: Turn) -> Turn:
     found = _blocked(p, turn)
     again = (found & ~turn.rigid.banned).any()
     repeated = fresh(after)._replace(
-        objects=turn.before,
-        moves=turn.rigid.pushed,
+        planes=joined(turn.before, turn.rigid.pushed),
         phase=jnp.int32(RULES),
         rule=jnp.int32(0),
         commands=jnp.uint8(0),

@@ -53,6 +53,11 @@ class Size(NamedTuple):
         return -(-self.side // WORD)
 
     @property
+    def width(self) -> int:
+        """Number of cells of a row, the cells before, between and after its ellipses together."""
+        return self.cells + self.middle + self.tail
+
+    @property
     def planes(self) -> int:
         """Number of bit planes: one for each object, and five movements for each layer."""
         return self.objects + BITS * self.layers
@@ -131,23 +136,24 @@ class Tables(NamedTuple):
     """
 
     sets: UInt32[np.ndarray, "sets plane_words"]  # bit mask of the planes in each union
-    # Literals of the condition: a cell matches the pattern if all of them hold there.
-    test: Int16[np.ndarray, "patterns tests"]
-    # The replacement of a pattern changes a cell if one of these literals holds there.
-    change: Int16[np.ndarray, "patterns changes"]
+    # First `Size.tests` literals of the condition: a cell matches the pattern if all of them hold
+    # there. Then `Size.changes` literals: the replacement of the pattern changes a cell if one of
+    # them holds there.
+    literals: Int16[np.ndarray, "patterns literals"]
     # Bit mask of the planes from which the replacement removes the cell.
     clear: UInt32[np.ndarray, "patterns plane_words"]
     # Bit mask of the planes to which the replacement then adds the cell.
     set: UInt32[np.ndarray, "patterns plane_words"]
     # Bit mask of the objects from which `random` draws the object that the replacement adds.
     chosen: UInt32[np.ndarray, "patterns object_words"]
-    # Whether the replacement gives the layer a random direction (`randomdir`).
-    turned: Bool[np.ndarray, "patterns layers"]
-    # Pattern index of each cell of a row: `cells` before the first ellipsis, `tail` after the last.
-    cells: Int16[np.ndarray, "rules rows cells"]
-    tail: Int16[np.ndarray, "rules rows tail"]
-    length: Int8[np.ndarray, "rules rows"]  # number of used entries in `cells`; 0: unused row
-    tail_length: Int8[np.ndarray, "rules rows"]  # number of used entries in `tail`; 0: no ellipsis
+    # Bit mask of the random numbers that the replacement draws. Bit 0: one for the object of
+    # `random`. Bit 1 + l: one for the direction (`randomdir`) of layer l.
+    draw: UInt32[np.ndarray, "patterns draw_words"]
+    # Pattern index of each cell of a row: `Size.cells` before the first ellipsis, `Size.middle`
+    # between two ellipses, and `Size.tail` after the last ellipsis.
+    cells: Int16[np.ndarray, "rules rows width"]
+    length: Int8[np.ndarray, "rules rows"]  # number of cells before the first ellipsis; 0: no row
+    tail_length: Int8[np.ndarray, "rules rows"]  # number of cells after an ellipsis; 0: no ellipsis
     direction: Int8[np.ndarray, " rules"]  # direction of the rule, as an index in DIRECTIONS
     # Whether the rule has one row (pair of brackets), no ellipsis and no random draw.
     simple: Bool[np.ndarray, " rules"]
@@ -169,9 +175,8 @@ class Tables(NamedTuple):
     movers: Bool[np.ndarray, " objects"]  # whether the object is one that the name PLAYER means
     must_move: Bool[np.ndarray, ""]  # whether the game has `require_player_movement`
     at_start: Bool[np.ndarray, ""]  # whether the game has `run_rules_on_level_start`
-    # The following tables are None if the size has no rows with two ellipses.
-    middle: Int16[np.ndarray, "rules rows middle"] | None  # pattern indices between two ellipses
-    middle_length: Int8[np.ndarray, "rules rows"] | None  # number of used entries in `middle`
+    # Number of cells between two ellipses; None if the size has no rows with two ellipses.
+    middle_length: Int8[np.ndarray, "rules rows"] | None
     # The following tables are None if the size has no rigid groups, which are numbered from 1.
     rigid: Int8[np.ndarray, " rules"] | None  # number of the rule's rigid group; 0: not rigid
     rigid_groups: Int8[np.ndarray, ""] | None  # number of rigid groups

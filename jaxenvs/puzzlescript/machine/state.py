@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int32, UInt8, UInt32
 
+from . import planes
 from .sizes import BITS, Size, Tables
 
 # Phases of a turn: rules, movement of objects, late rules, commands and win conditions, turn over.
@@ -54,9 +55,9 @@ class Rigid(NamedTuple):
 class Turn(NamedTuple):
     """A turn that is not over yet, between two iterations (micro-steps) of the interpreter."""
 
-    objects: UInt32[Array, "objects side words"]  # bit plane of each object's current cells
-    # For each layer: cells whose objects have the movement up, down, left, right or action.
-    moves: UInt32[Array, "layers five side words"]
+    # Bit plane of each object's current cells, and then five planes for each layer: cells whose
+    # objects have the movement up, down, left, right or action.
+    planes: UInt32[Array, "planes side words"]
     before: UInt32[Array, "objects side words"]  # each object's cells at the turn's start
     # Cells with a player at the start of the turn; none in a turn without input.
     players: UInt32[Array, "side words"]
@@ -76,8 +77,9 @@ class Turn(NamedTuple):
     # Start cells of the matches that `rule` had before any of them was applied. If the rule is
     # simple (see `Tables.simple`), a match is removed when it is applied or dropped.
     waiting: UInt32[Array, "rows gaps side words"]
-    # Matches to which `rule` was applied last, one for each row (bracket) of the rule.
-    pointer: Place
+    # Numbers (see `matches.numbers`) of the matches to which `rule` was applied last, one for each
+    # row (bracket) of the rule.
+    pointer: Int32[Array, " rows"]
     # For each layer: cells that an object has left since the movement of objects began.
     vacated: UInt32[Array, "layers side words"]
     # -2 if a micro-step moves objects of all cells together. If it moves objects of one cell only
@@ -102,6 +104,17 @@ class Turn(NamedTuple):
     target: Int32[Array, ""]
     rigid: Rigid | None  # state of rigid rules; None if the size has no rigid groups
 
+    @property
+    def objects(self) -> UInt32[Array, "objects side words"]:
+        """Bit plane of each object's current cells."""
+        return self.planes[: len(self.before)]
+
+    @property
+    def moves(self) -> UInt32[Array, "layers five side words"]:
+        """For each layer: cells whose objects have the movement up, down, left, right or action."""
+        moves = self.planes[len(self.before) :]
+        return moves.reshape(-1, BITS, *moves.shape[1:])
+
 
 class Row:
     """View of one game's entries in an array whose first axis is the games.
@@ -111,6 +124,8 @@ class Row:
 
     def __init__(self, table: Any, game: Array) -> None:
         self.table, self.game = jnp.asarray(table), game
+        # Not computed in `__getitem__`, because a loop would repeat it in each iteration.
+        self.start = game * np.int32(self.table.shape[1]) if self.table.ndim > 1 else game
 
     def __getitem__(self, index: Array) -> Array:
         """Return this game's entries at `index`, an index on the array's second axis.
@@ -121,7 +136,7 @@ class Row:
         """
         games, count, *shape = self.table.shape
         joined = self.table.reshape(games * count, *shape)
-        place = self.game * np.int32(count) + index.astype(jnp.int32)
+        place = self.start + index.astype(jnp.int32)
         return _wide(joined.at[place].get(mode="promise_in_bounds"))
 
     @property
@@ -141,6 +156,11 @@ class Program(NamedTuple):
     size: Size
     tables: Any  # tables of the game: `Tables` whose fields are `Row`s
     again_limit: int = 200  # maximum number of turns that the command `again` adds to an action
+    inside: Any = None  # bit plane of all cells of the level, which may be smaller than the plane
+    # For each set of `Tables.sets`, whether it has each bit plane, bool (sets, planes); None if the
+    # sets are too many to store this.
+    members: Any = None
+    layers: Any = None  # collision layer of each plane of `Turn.planes`, int32
 
     @classmethod
     def of(cls, size: Size, tables: Tables, game: Array, again_limit: int) -> "Program":
@@ -151,13 +171,64 @@ class Program(NamedTuple):
         return cls(size, jax.tree.map(lambda table: Row(table, game), tables), again_limit)
 
 
+# Fields of `Turn` without axes that a micro-step changes.
+SCALARS = (
+    "phase",
+    "rule",
+    "changed",
+    "passes",
+    "any_changed",
+    "loops",
+    "commands",
+    "applying",
+    "place",
+    "drawn",
+    "counted",
+    "target",
+)
+
+
+class Packed(NamedTuple):
+    """The part of a turn that a micro-step changes. One array has all numbers without axes."""
+
+    # Whether the turn is not over; number of micro-steps; `SCALARS`; then `Turn.pointer`.
+    numbers: Int32[Array, " n"]
+    planes: UInt32[Array, "planes side words"]
+    waiting: UInt32[Array, "rows gaps side words"]
+    vacated: UInt32[Array, "layers side words"]
+    rigid: Rigid | None
+
+
+def packed(turn: Turn, goes_on: Bool[Array, ""], count: Int32[Array, ""]) -> Packed:
+    """Return the part of a turn that a micro-step changes."""
+    scalars = [goes_on, count, *(getattr(turn, name) for name in SCALARS), *turn.pointer]
+    numbers = planes.stacked([each.astype(jnp.int32) for each in scalars])
+    return Packed(numbers, turn.planes, turn.waiting, turn.vacated, turn.rigid)
+
+
+def unpacked(turn: Turn, part: Packed) -> Turn:
+    """Return a turn with the fields that `packed` returned."""
+    first = part.numbers[2 : 2 + len(SCALARS)]
+    values = {
+        name: value.astype(getattr(turn, name).dtype)
+        for name, value in zip(SCALARS, first, strict=True)
+    }
+    rest = part._asdict()
+    del rest["numbers"]
+    return turn._replace(**values, **rest, pointer=part.numbers[2 + len(SCALARS) :])
+
+
+def joined(objects: Array, moves: Array) -> UInt32[Array, "planes side words"]:
+    """Return `Turn.planes` for the planes `Turn.objects` and `Turn.moves`."""
+    return jnp.concatenate([objects, moves.reshape(-1, *objects.shape[1:])])
+
+
 def empty_turn(size: Size, board: Board) -> Turn:
     """Return a turn on `board` in which nothing has happened yet."""
     zero, false = jnp.int32(0), jnp.bool_(False)
     shape = (size.side, size.words)
     return Turn(
-        objects=board.objects,
-        moves=jnp.zeros((size.layers, BITS, *shape), jnp.uint32),
+        planes=joined(board.objects, jnp.zeros((size.layers, BITS, *shape), jnp.uint32)),
         before=board.objects,
         players=jnp.zeros(shape, jnp.uint32),
         board=board,
@@ -170,7 +241,7 @@ def empty_turn(size: Size, board: Board) -> Turn:
         commands=jnp.uint8(0),
         applying=false,
         waiting=jnp.zeros((size.rows, size.gaps, *shape), jnp.uint32),
-        pointer=Place(*jnp.zeros((3, size.rows), jnp.int32)),
+        pointer=jnp.zeros(size.rows, jnp.int32),
         vacated=jnp.zeros((size.layers, *shape), jnp.uint32),
         place=jnp.int32(-2),
         is_start=false,
@@ -197,9 +268,8 @@ def _no_rigid(size: Size) -> Rigid:
 def next_turn(turn: Turn, objects: Array) -> Turn:
     """Return a turn without input on the board `objects`, the cells that each object occupies."""
     return fresh(turn)._replace(
-        objects=objects,
+        planes=joined(objects, jnp.zeros_like(turn.moves)),
         before=objects,
-        moves=jnp.zeros_like(turn.moves),
         players=jnp.zeros_like(turn.players),
         phase=jnp.int32(RULES),
         rule=jnp.int32(0),

@@ -20,10 +20,14 @@ from .state import (
     ENDS,
     RULES,
     Board,
+    Packed,
     Program,
     Turn,
     empty_turn,
+    joined,
+    packed,
     select,
+    unpacked,
 )
 
 # Index of the movement bit of each of the actions up, right, down, left, action.
@@ -64,7 +68,7 @@ class Machine(NamedTuple):
     def _play(
         self, tables: Tables, game: Array, board: Board, action: Array, draw: jax.tree_util.Partial
     ) -> tuple[Board, Array]:
-        program = Program.of(self.size, tables, game, self.again_limit)
+        program = matches.prepared(Program.of(self.size, tables, game, self.again_limit), board)
         is_start = action == START
         turn = _pushed(program, empty_turn(self.size, board), action)
         runs = (action != NOTHING) & (~is_start | program.tables.at_start.all)
@@ -74,12 +78,25 @@ class Machine(NamedTuple):
         def goes_on(carry: tuple[Turn, Array]) -> Array:
             return (carry[0].phase != DONE) & (carry[1] < self.most_steps)
 
-        def body(carry: tuple[Turn, Array]) -> tuple[Turn, Array]:
-            return micro_step(program, carry[0], draw), carry[1] + 1
+        def play_turn(carry: tuple[Turn, Array]) -> tuple[Turn, Array]:
+            before, count = carry
+
+            def is_in_turn(turn: Turn, count: Array) -> Array:
+                return goes_on((turn, count)) & (turn.phase != ENDS)
+
+            def step(part: Packed) -> Packed:
+                turn, count = micro_step(program, unpacked(before, part), draw), part.numbers[1] + 1
+                return packed(turn, is_in_turn(turn, count), count)
+
+            part = packed(before, is_in_turn(before, count), count)
+            part = jax.lax.while_loop(lambda part: part.numbers[0] > 0, step, part)
+            turn, ends = unpacked(before, part), part.numbers[2] == ENDS
+            after = ending.step(program, turn, matches.literals(program, turn))
+            return select(ends, after, turn), part.numbers[1] + ends.astype(jnp.int32)
 
         inputs = (game, board, action, draw.args)
         first = varying_with(inputs, (turn, jnp.int32(0)))
-        turn, count = jax.lax.while_loop(goes_on, body, first)
+        turn, count = jax.lax.while_loop(goes_on, play_turn, first)
         stuck = turn.board.stuck | (turn.phase != DONE)
         return turn.board._replace(objects=turn.objects, stuck=stuck), count
 
@@ -88,26 +105,19 @@ class Machine(NamedTuple):
 
         For several `all` conditions, return the maximum; without any, return 0.
         """
-        program = Program.of(self.size, tables, game, self.again_limit)
+        program = matches.prepared(Program.of(self.size, tables, game, self.again_limit), board)
         found = matches.literals(program, empty_turn(self.size, board))
         return ending.missing(program, found)
 
 
 def micro_step(p: Program, turn: Turn, draw: Any) -> Turn:
-    """Advance a turn by one micro-step: apply a rule, move objects, or end the turn.
+    """Advance a turn by one micro-step: apply a rule or move objects.
 
-    The phase of the turn decides which of these is done. A turn that is over does not change.
+    The phase of the turn decides which of these is done. If the rules end without effect, the same
+    micro-step moves objects. In the phases ENDS and DONE, the turn does not change.
     """
-    found = matches.literals(p, turn)
-    after, applied = groups.step(p, turn, found, draw)
-    objects, moves = stored((after.objects, after.moves))
-    after, moved = movement.step(p, after._replace(objects=objects, moves=moves))
-    # Without the barrier, each GPU thread that reads an object would compute all movements again.
-    after = after._replace(objects=jax.lax.optimization_barrier(after.objects))
-    # `ending.step` reads `found`, which describes the turn before this micro-step. After a rule or
-    # a movement, `found` is out of date; the turn then ends in a later micro-step.
-    due = (after.phase == ENDS) & ~applied & ~moved
-    return select(due, ending.step(p, after, found), after)
+    after = groups.step(p, turn, matches.literals(p, turn), draw)
+    return movement.step(p, after._replace(planes=stored(after.planes)))
 
 
 def _pushed(p: Program, turn: Turn, action: Int32[Array, ""]) -> Turn:
@@ -123,8 +133,8 @@ def _pushed(p: Program, turn: Turn, action: Int32[Array, ""]) -> Turn:
     is_input = (action >= 0) & (action < len(INPUTS))
     bit = jnp.array(INPUTS, jnp.int32)[jnp.clip(action, 0, len(INPUTS) - 1)]
     given = ((planes.index(BITS) == bit) & is_input)[:, None, None]
+    moves = jnp.where(given, pushed[:, None], jnp.uint32(0))
     turn = turn._replace(
-        moves=jnp.where(given, pushed[:, None], jnp.uint32(0)),
-        players=jnp.where(is_input, players, jnp.uint32(0)),
+        planes=joined(turn.objects, moves), players=jnp.where(is_input, players, jnp.uint32(0))
     )
     return turn._replace(rigid=turn.rigid and turn.rigid._replace(pushed=turn.moves))
