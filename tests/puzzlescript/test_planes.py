@@ -1,7 +1,5 @@
 """Tests of bit planes and numbered matches against plain loops, and of code for GPUs on a CPU."""
 
-from types import SimpleNamespace
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -59,8 +57,7 @@ def test_starts_by_lines_equal_starts_by_steps(side):
     direction, length = (
         jnp.asarray(draw.integers(end, size=(200, 2), dtype=np.int32)) for end in (4, 5)
     )
-    p = SimpleNamespace(size=SimpleNamespace(side=side))
-    steps = matches._starts_by_steps(p, jnp.asarray(tail), direction, length, 4)  # type: ignore
+    steps = matches._starts_by_steps(jnp.asarray(tail), direction, length, 4)
     lines = matches._starts_by_lines(jnp.asarray(tail), direction, length)
     inside = np.uint32((1 << side) - 1)
     assert (steps & inside == lines & inside).all() and (lines & inside).any()

@@ -14,7 +14,8 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
 
     The command `again` adds a turn without input. If the rules draw random numbers, PuzzleScript's
     engine first plays this turn as a trial, which decides whether the turn takes place. The trial's
-    board is discarded, but the random numbers that it draws are used up.
+    board is discarded, but the random numbers that it draws are used up. `found` is the result of
+    `matches.literals` for the turn.
     """
     queue, board = turn.commands, turn.board
     is_real = ~turn.is_trial
@@ -54,7 +55,7 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
         phase=jnp.where(more, RULES, DONE).astype(jnp.int32),
     )
     # The win conditions were tested on the board before a restart. If `checks` is True, they must
-    # be tested on the restarted board, too, so the next micro-step repeats this phase.
+    # be tested on the restarted board, too, so this phase is repeated.
     ends_again = jnp.where(checks, ENDS, following.phase).astype(jnp.int32)
     return following._replace(phase=ends_again)
 

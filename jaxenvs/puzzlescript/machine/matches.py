@@ -182,10 +182,10 @@ def row_results(
         tail, tail_changes = tests.tail, tests.tail_changes
         if between := p.size.middle:
             middle = p.tables.middle_length[rules]
-            parts = [_starts(p, part, direction, middle, between) for part in (tail, tail_changes)]
+            parts = [_starts(part, direction, middle, between) for part in (tail, tail_changes)]
             tail, tail_changes = ellipses.joined(tests, middle, *parts)
-        any_tail = _starts(p, tail, direction, length, p.size.cells)
-        changing_tail = _starts(p, tail_changes, direction, length, p.size.cells)
+        any_tail = _starts(tail, direction, length, p.size.cells)
+        changing_tail = _starts(tail_changes, direction, length, p.size.cells)
         has_tail = (p.tables.tail_length[rules] > 0)[..., None, None]
         changes = jnp.where(has_tail, changes & any_tail | head & changing_tail, changes)
         head = jnp.where(has_tail, head & any_tail, head)
@@ -193,21 +193,21 @@ def row_results(
     return has_match | (length == 0), has_change & (length > 0)
 
 
-def _starts(p: Program, tail: Array, direction: Array, length: Array, most: int) -> Array:
+def _starts(tail: Array, direction: Array, length: Array, most: int) -> Array:
     """Return the cells at which a part of a row can start so that the rest of the row can follow.
 
     `tail` has the cells at which the rest matches. The part has `length` cells, at most `most`; its
     own patterns are not tested. The ellipsis after it skips any number of cells.
     """
-    if p.size.words == 1:
+    if tail.shape[-1] == 1:
         return by_platform(
             tail,
             direction,
             length,
-            cpu=functools.partial(_starts_by_steps, p, most=most),
+            cpu=functools.partial(_starts_by_steps, most=most),
             default=_starts_by_lines,
         )
-    return _starts_by_steps(p, tail, direction, length, most)
+    return _starts_by_steps(tail, direction, length, most)
 
 
 def _starts_by_lines(tail: Array, direction: Array, length: Array) -> Array:
@@ -227,10 +227,10 @@ def _starts_by_lines(tail: Array, direction: Array, length: Array) -> Array:
     return jnp.where(vertical, found, horizontal)
 
 
-def _starts_by_steps(p: Program, tail: Array, direction: Array, length: Array, most: int) -> Array:
+def _starts_by_steps(tail: Array, direction: Array, length: Array, most: int) -> Array:
     """Return the result of `_starts`, computed by moving the planes."""
     by = 1
-    while by < p.size.side:
+    while by < tail.shape[-2]:
         tail |= planes.back(tail, direction, by)
         by *= 2
     # The rest of the row starts after the part's cells.
