@@ -6,7 +6,7 @@ import pytest
 
 from jaxenvs.puzzlescript.machine import matches, planes
 
-SHAPES = ((3, 1), (5, 4), (33, 1), (6, 6))  # side of the plane, number of gaps
+SHAPES = ((3, 1), (5, 4), (33, 1), (6, 40))  # side of the plane, number of gaps
 
 
 def drawn(side: int, *shape: int, density: float = 0.2) -> tuple[np.ndarray, np.ndarray]:
@@ -38,6 +38,15 @@ def test_matches_are_found_by_their_numbers(side, gaps, vertical):
         ranks = jnp.array([rank, len(expected[1]) - 1 - rank], jnp.int32)
         picked = matches.nth(found, before, ranks, order)
         assert picked.tolist() == [expected[0][rank], expected[1][-1 - rank]]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 8, 33, 70])
+def test_digits_are_the_number_of_planes_that_have_a_cell(count):
+    words, cells = drawn(5, 2, count, density=0.6)
+    digits = np.asarray(planes.cells(planes.digits(jnp.asarray(words))))
+    assert digits.shape[1:3] == (min(count, 32).bit_length(), -(-count // 32))
+    weights = 1 << np.arange(digits.shape[1])[:, None, None, None]
+    assert ((digits * weights).sum((1, 2)) == cells.sum(1)).all()
 
 
 @pytest.mark.parametrize(("side", "gaps"), SHAPES)

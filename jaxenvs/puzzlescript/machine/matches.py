@@ -131,7 +131,10 @@ def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
     size, tables = p.size, p.tables
     read = _read(found, tables.literals[tables.cells[rules]])
     match = planes.intersection(read[..., : size.tests, :, :], read.ndim - 3)
-    change = planes.union(read[..., size.tests :, :, :], read.ndim - 3) & match
+    change = planes.union(read[..., size.tests :, :, :], read.ndim - 3)
+    # Without the barrier, a GPU would compute `change` again for each direction.
+    match, change = jax.lax.optimization_barrier((match, change))
+    change &= match
     direction = jnp.broadcast_to(tables.direction[rules][:, None], (len(rules), size.rows))
 
     def part(start: int, count: int, length: Array) -> tuple[Array, Array]:
@@ -369,8 +372,8 @@ def counts(
 
     If `vertical`, the lines are columns. The last entry is the number of all matches of the row.
     """
-    to_end = _until(found.shape[-2], found.shape[-1], vertical)[:, None]
-    return _number(found[:, None] & to_end)
+    to_end = _until(found.shape[-2], found.shape[-1], vertical)[:, None, None]
+    return _number(planes.digits(found)[:, None] & to_end)
 
 
 def nth(
@@ -386,8 +389,9 @@ def nth(
     gaps, side, words = found.shape[1:]
     outer, rank = _picked(before, rank)
     line = planes.line(outer, vertical, side, words)
-    to_end = _until(side, words, ~vertical)[:, None]
-    inner, rank = _picked(_number(found[:, None] & line[:, None, None] & to_end), rank)
+    to_end = _until(side, words, ~vertical)[:, None, None]
+    there = planes.digits(found)[:, None] & line[:, None, None, None]
+    inner, rank = _picked(_number(there & to_end), rank)
     number = outer * np.int32(side) + inner
     if gaps == 1:
         return number
@@ -405,10 +409,11 @@ def _until(side: int, words: int, vertical: Bool[Array, ""]) -> UInt32[Array, "n
     return jnp.where(vertical, columns, lines)
 
 
-def _number(found: UInt32[Array, "*batch gaps side words"]) -> Int32[Array, "*batch"]:
-    """Return the number of matches, summed over all gaps (numbers of skipped cells)."""
-    each = jax.lax.population_count(found).astype(jnp.int32)
-    return each.sum(axis=(-3, -2, -1), dtype=jnp.int32)
+def _number(digits: UInt32[Array, "*batch digits parts side words"]) -> Int32[Array, "*batch"]:
+    """Return the sum of the numbers in all cells, see `planes.digits`."""
+    each = jax.lax.population_count(digits).astype(jnp.int32)
+    each <<= planes.index(digits.shape[-4])[:, None, None, None]
+    return each.sum(axis=(-4, -3, -2, -1), dtype=jnp.int32)
 
 
 def _picked(

@@ -133,6 +133,30 @@ def intersection(plane: UInt32[Array, "..."], axis: int) -> UInt32[Array, "..."]
     return jax.lax.reduce(plane, ALL, jax.lax.bitwise_and, (axis,))
 
 
+def digits(
+    found: UInt32[Array, "*batch n side words"],
+) -> UInt32[Array, "*batch digits parts side words"]:
+    """Return the number of planes that have each cell, in each part of at most `WORD` planes.
+
+    There is one plane for each binary digit of the number; the lowest digit comes first. Without
+    the parts, the program of a level with hundreds of planes would be long.
+    """
+    *batch, count, side, words = found.shape
+    parts = -(-count // WORD)
+    padded = jnp.pad(found, [*[(0, 0)] * len(batch), (0, parts * WORD - count), (0, 0), (0, 0)])
+    padded = padded.reshape(*batch, parts, WORD, side, words)
+    total, terms = [], [padded[..., i, :, :] for i in range(min(count, WORD))]
+    while terms:
+        carries = []
+        while len(terms) > 1:
+            one, other, third = *terms[:2], terms[2] if len(terms) > 2 else jnp.uint32(0)
+            carries.append(one & other | (one ^ other) & third)
+            terms = [*terms[3:], one ^ other ^ third]
+        total.append(terms[0])
+        terms = carries
+    return jnp.stack(total, -4)
+
+
 def some(plane: Plane) -> Bool[Array, "*batch"]:
     """Return whether any bit of each plane is set."""
     return (plane != 0).any(axis=(-2, -1))
