@@ -1,8 +1,11 @@
 """Interpreter of PuzzleScript: plays turns of any game, whose compiled rules are an argument.
 
-`play` repeats a micro-step until the turn is over. A micro-step is the same program for every game
-and every phase of a turn, so a batch may contain different games. The results are as in
-PuzzleScript's engine (increpare/PuzzleScript 4db08ebe, 2026-08-15), quirks included.
+`play` has two nested loops. The inner loop repeats a micro-step, which applies a rule or moves
+objects, until neither is left to do. The outer loop then ends the turn: it carries out commands and
+tests the win conditions. It repeats both for each further turn that an action takes, such as an
+`again` turn. The program is the same for every game and every phase of a turn, so a batch may
+contain different games. The results are as in PuzzleScript's engine (increpare/PuzzleScript
+4db08ebe, 2026-08-15), quirks included.
 """
 
 from typing import Any, NamedTuple
@@ -41,7 +44,8 @@ class Machine(NamedTuple):
 
     size: Size
     again_limit: int = 200  # maximum number of turns that the command `again` adds to an action
-    # Number of micro-steps (iterations of the interpreter's loop) after which an action is stopped.
+    # Number of micro-steps (iterations of the inner loop) after which an action is stopped. Ends of
+    # turns do not count.
     most_steps: int = 1_000_000
 
     def play(
@@ -92,7 +96,7 @@ class Machine(NamedTuple):
             part = jax.lax.while_loop(lambda part: part.numbers[0] > 0, step, part)
             turn, ends = unpacked(before, part), part.numbers[2] == ENDS
             after = ending.step(program, turn, matches.literals(program, turn))
-            return select(ends, after, turn), part.numbers[1] + ends.astype(jnp.int32)
+            return select(ends, after, turn), part.numbers[1]
 
         inputs = (game, board, action, draw.args)
         first = varying_with(inputs, (turn, jnp.int32(0)))
