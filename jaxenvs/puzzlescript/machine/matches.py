@@ -134,7 +134,6 @@ def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
     change = planes.union(read[..., size.tests :, :, :], read.ndim - 3)
     # Without the barrier, a GPU would compute `change` again for each direction.
     match, change = jax.lax.optimization_barrier((match, change))
-    change &= match
     direction = jnp.broadcast_to(tables.direction[rules][:, None], (len(rules), size.rows))
 
     def part(start: int, count: int, length: Array) -> tuple[Array, Array]:
@@ -157,7 +156,7 @@ def _segment(
 ) -> tuple[Array, Array]:
     """Return the cells at which a match of a part of a row starts.
 
-    `match` has the cells that meet each pattern of the part, and `change` those of them that the
+    `match` has the cells that meet each pattern of the part, and `change` has the cells that each
     replacement would change. In a match, successive cells in `direction` meet the first `length`
     patterns, one cell per pattern. The second result has only the start cells of matches in which
     the rule would change a cell.
