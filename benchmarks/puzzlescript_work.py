@@ -37,7 +37,7 @@ def compiled(size: Size, num_envs: int) -> str:
 
     Raises `RuntimeError` if the CUDA plugin is missing.
     """
-    shape = jax.ShapeDtypeStruct
+    shape: Any = jax.ShapeDtypeStruct
     tables = Packer(load(collection.paths("crates")[0])).tables(size)
     tables = jax.tree.map(lambda x: shape((GAMES, *x.shape), x.dtype), tables)
     numbers, flags = shape((num_envs,), jnp.int32), shape((num_envs,), jnp.bool_)

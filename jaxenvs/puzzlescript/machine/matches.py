@@ -137,8 +137,10 @@ def tested(p: Program, found: Literals, rules: Int32[Array, " w"]) -> Tested:
     direction = jnp.broadcast_to(tables.direction[rules][:, None], (len(rules), size.rows))
 
     def part(start: int, count: int, length: Array) -> tuple[Array, Array]:
-        cells = (each[..., start : start + count, :, :] for each in (match, change))
-        return _segment(found[0], *cells, length, direction)
+        match_part, change_part = (
+            each[..., start : start + count, :, :] for each in (match, change)
+        )
+        return _segment(found[0], match_part, change_part, length, direction)
 
     head = part(0, size.cells, tables.length[rules])
     if not size.tail:
