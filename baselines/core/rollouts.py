@@ -231,9 +231,8 @@ def finish_update(
     if isinstance(learner.network, moments.Normalised):
         weights = learner.network.merged_with(runner.weights, rollout.obs, learner.devices)
         runner = runner._replace(weights=weights)
-    decisions = forced.metrics(getattr(rollout.forced, "here", ()))
     runner, rollout, of_restarts = restarts.after_rollout(learner, runner, rollout)
-    return runner, {**episode_sums(rollout), **decisions, **losses, **of_restarts}
+    return runner, {**metrics(rollout), **losses, **of_restarts}
 
 
 def act(
@@ -407,6 +406,16 @@ def longest_running(rollout: Any) -> Array:
     """Return the length so far, in steps, of the longest episode unfinished after a rollout."""
     done = rollout.terminated[-1] | rollout.truncated[-1]
     return jnp.where(done, 0, rollout.lengths[-1]).max()
+
+
+def metrics(rollout: Any) -> dict[str, Array]:
+    """Return metrics of the episodes that ended in a rollout, and `decisions` of the rollout."""
+    return {**episode_sums(rollout), **decisions(rollout)}
+
+
+def decisions(rollout: Any) -> dict[str, Array]:
+    """Return the share of a rollout's steps that are decisions; {} if no steps are skipped."""
+    return forced.metrics(getattr(rollout.forced, "here", rollout.forced))
 
 
 def episode_sums(rollout: Any) -> dict[str, Array]:

@@ -79,8 +79,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     batch = minibatches.as_steps((rollout, rollouts.lambda_returns(learner, runner, rollout)))
     orders = minibatches.shuffled_items(learner.settings, batch, key_learn)
     runner, losses = minibatches.descend(learner, loss, runner, batch, orders)
-    decisions = forced.metrics(getattr(rollout.forced, "here", ()))
-    return runner, {**rollouts.episode_sums(rollout), **decisions, **losses}
+    return runner, {**rollouts.metrics(rollout), **losses}
 
 
 def choose(learner: Learner[Settings], runner: Runner, key: Array, mask: Mask) -> Chosen:

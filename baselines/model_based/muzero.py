@@ -173,8 +173,7 @@ def update(
     names = (*loss_names(learner.settings), "clipped_targets")
     runner, losses = q_learning.learn_when_ready(learner, runner, key_learn, step, names=names)
     epsilon = learner.settings.epsilon(runner.updates - 1)
-    metrics = {**rollouts.episode_sums(ends), **forced.metrics(ends.forced)}
-    return runner, {**metrics, **losses, "epsilon": epsilon}
+    return runner, {**rollouts.metrics(ends), **losses, "epsilon": epsilon}
 
 
 def collect(

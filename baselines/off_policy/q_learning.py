@@ -160,8 +160,7 @@ def collect(
         ranks = priorities.add_complete(*given, settings.reach, settings.spacing)
         runner = runner._replace(priorities=ranks)
     runner = runner._replace(updates=runner.updates + 1)
-    metrics = {**rollouts.episode_sums(ends), **forced.metrics(ends.forced)}
-    return runner, key_learn, {**metrics, "epsilon": epsilon.mean()}
+    return runner, key_learn, {**rollouts.metrics(ends), "epsilon": epsilon.mean()}
 
 
 def epsilons(

@@ -19,7 +19,7 @@ from jaxenvs import Env
 from jaxenvs.core.masking import Mask
 from jaxenvs.core.parts.learner import defines_success
 
-from ..core import forced, level_buffer, level_scores, metrics, minibatches, rollouts
+from ..core import level_buffer, level_scores, metrics, minibatches, rollouts
 from ..core.bounds import Bounds, Count
 from ..core.given_levels import GivenLevel, new_levels
 from ..core.learner import Learner
@@ -311,8 +311,7 @@ def finished(
     These two fields are set only inside an update. `found` has the metrics known so far.
     """
     runner = runner._replace(params=None, wins=())
-    decisions = forced.metrics(getattr(play.rollout.forced, "here", ()))
-    return runner, {**rollouts.episode_sums(play.rollout), **decisions, **found}
+    return runner, {**rollouts.metrics(play.rollout), **found}
 
 
 def gathered(learner: Learner[Any], tree: PyTree[Array]) -> PyTree[Array]:

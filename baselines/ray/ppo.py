@@ -96,10 +96,7 @@ def update(
     key_rest, key_learn = jax.random.split(jax.random.wrap_key_data(runner.key))
     runner, stale = runner._replace(obs=last_obs), learner.settings.mode == "async"
     learner = ppo.annealed(learner, runner)
-    if rollout.forced:  # the actors' weights have mean 1 in each fragment
-        policy, value = forced.weights(rollout.forced.here, learner.devices)
-        marks = rollout.forced._replace(policy=policy, value=value)
-        rollout = rollout._replace(forced=marks)
+    rollout = reweighted(learner, rollout)
     batch = minibatches.as_steps((corrected if stale else ppo.targets)(learner, runner, rollout))
     orders = minibatches.shuffled_items(
         learner.settings, batch, learner.devices.local_key(key_learn)
@@ -109,8 +106,19 @@ def update(
     sums = learner.devices.total(rollouts.episode_sums(rollout))
     runner = runner._replace(obs=(), key=jax.random.key_data(key_rest))
     oldest = {OLDEST: learner.devices.maximum(rollouts.longest_running(rollout))}
-    losses |= forced.metrics(getattr(rollout.forced, "here", ()))
+    losses |= rollouts.decisions(rollout)
     return runner, sums | oldest | learner.devices.mean(losses)
+
+
+def reweighted(learner: Learner, rollout: Rollout) -> Rollout:
+    """Return the rollout with weights of its steps whose mean is 1, if forced steps are skipped.
+
+    The mean of the weights from the actors is 1 in each fragment of the rollout.
+    """
+    if not rollout.forced:
+        return rollout
+    policy, value = forced.weights(rollout.forced.here, learner.devices)
+    return rollout._replace(forced=rollout.forced._replace(policy=policy, value=value))
 
 
 def corrected(learner: Learner, runner: Runner, rollout: Rollout) -> tuple[Rollout, Array, Array]:
