@@ -106,7 +106,7 @@ def finish(traced: Traced) -> Compiled:
     """Compile a function that was traced for GPUs that exist only as a description.
 
     The compilation cache is not used. Machine code is not optimised, because nothing runs it; the
-    HLO, its schedule and its memory are those of a usual compilation.
+    HLO, its schedule and its memory are the same as usual.
     """
     with _no_cache():
         return traced.lower(lowering_platforms=("cuda",)).compile(compiler_options=QUICK)

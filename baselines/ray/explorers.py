@@ -66,10 +66,10 @@ class Explorer:
         """Step the environments; return a description (dict) and the new n-step transitions.
 
         The description contains `version`, by which the caller identifies the weights. It also
-        contains the number and bytes of the transitions, the seconds taken, sums over the finished
-        episodes (see `ended`) with those of their measures (`measured`), and the length so far of
-        the longest unfinished episode. If forced steps are skipped, it contains the share of
-        decisions.
+        contains the number and bytes of the transitions, the seconds taken, and the length so far
+        of the longest unfinished episode. Of the finished episodes it contains sums (see `ended`)
+        and sums of their measures (`measured`). If forced steps are skipped, it contains the share
+        of decisions.
         """
         begun = time.perf_counter()
         weights = jax.device_put(jax.tree.map(lambda leaf: leaf[0], weights))

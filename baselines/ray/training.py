@@ -271,8 +271,8 @@ class Training:
         """Return those metrics of an update, by name, that do not come from the learners.
 
         They are the sums of the measures of the episodes that ended (`Env.measure`), the age of the
-        actors' weights, the bytes of experience and of weights, and the numbers of actors and of
-        groups of learners that have died so far.
+        actors' weights, and the bytes of experience and of weights. They also contain the numbers
+        of actors and of groups of learners that have died so far.
         """
         assert self._pool is not None
         lags = [done - made.about["version"][1] for made in batch]

@@ -36,8 +36,8 @@ class Next(NamedTuple):
     found: UInt32[Array, "rows gaps side words"]  # matches of the rule, see `matches.of_rule`
     # The matches in `found` that would change something.
     changing: UInt32[Array, "rows gaps side words"]
-    # For row 0, start cells of the matches of the part before the first ellipsis, and those of them
-    # that would change something.
+    # For row 0, start cells of the matches of the part before the first ellipsis, and the start
+    # cells of the matches that would change something.
     head: UInt32[Array, "side words"]
     head_changes: UInt32[Array, "side words"]
     changes: Bool[Array, ""]  # whether a match of one of the rule's rows would change something

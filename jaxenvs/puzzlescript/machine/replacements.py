@@ -19,7 +19,7 @@ class Target(NamedTuple):
     """The cells in which a rule replaces its patterns; a pattern is a cell of the rule."""
 
     patterns: Int32[Array, "rows width"]  # indices of the patterns
-    # Cells of the level in which each pattern is replaced. Those of one row are disjoint.
+    # Cells of the level in which each pattern is replaced. The cells of one row are disjoint.
     where: UInt32[Array, "rows width side words"]
     # Whether the pattern is replaced in the cell of one tuple (one match for each row).
     is_single: Bool[Array, "rows width"]
