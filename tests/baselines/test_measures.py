@@ -123,7 +123,7 @@ def test_actors_on_ray_send_sums_of_measures(monkeypatch):
     done = rollout["terminated"] | rollout["truncated"]
     lengths = rollout["lengths"][done].sum()
     np.testing.assert_array_equal(about["measured"]["after_sum"], [lengths])
-    whole = training.Training(None)
+    whole = training.Training(training.Parts(actors.Actor, lambda *_: None, lambda *_: None))
     whole._pool = types.SimpleNamespace(lost=0)
     metrics = whole._exchanged([cluster.Made(slot, about, None) for slot in range(2)], 1)
     np.testing.assert_array_equal(metrics["before_sum"], [2 * (lengths - done.sum())])
