@@ -139,13 +139,13 @@ def test_a_run_has_the_usual_files(finished):
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ppo-ray", "apex"])
 def test_runs_skip_forced_steps(algorithm, tmp_path):
-    out, of_apex = tmp_path / "run", ["--warm-up", "64", "--gradient-steps", "2"]
+    out, of_apex = tmp_path / "run", ["--actors", "2", "--warm-up", "64", "--gradient-steps", "2"]
     given = SMALL if algorithm == "ppo-ray" else [*APEX, *of_apex]
     argv = ["gym:tiny_gym:Sleepy-v0", "--algo", algorithm, *given, "--skip-forced"]
     argv += ["--total-steps", str(4 * 128), "--eval-episodes", "8", "--out", str(out)]
     assert main(argv) == 0
     log = rows(out)
-    assert all(0.2 < row["decisions"][0] < 0.9 for row in log)
+    assert all(0.2 < row["decisions"][0] < 1.0 for row in log)  # below 1: some steps are forced
     loss = "value_loss" if algorithm == "ppo-ray" else "q_loss"
     assert np.isfinite(log[-1][loss]).all() and log[-1][loss][0] > 0.0
 
