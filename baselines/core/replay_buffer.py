@@ -233,18 +233,22 @@ def slots_from(
     return draws.env, oldest + (offset % count).astype(jnp.int32)
 
 
-def is_complete(
+def holds_window(
     buffer: ReplayBuffer, env: Int32[Array, " batch"], first: Int32[Array, " batch"], steps: int
 ) -> Bool[Array, " batch"]:
-    """Return whether the windows that begin in slots `first` are in the buffer as a whole.
+    """Return whether the buffer holds the windows that begin in slots `first`, for learning.
 
-    A window ends `steps` slots later. If forced steps are skipped, an environment with few
-    decisions may have no complete window yet. And while a step is incomplete, the slot after it has
-    already overwritten the oldest one.
+    The first slot must hold a step. A window ends `steps` slots later. If forced steps are skipped,
+    an environment with few decisions may have no complete window yet. And while a step is
+    incomplete, the slot after it has already overwritten the oldest one.
     """
+    slots = buffer.reward.shape[1]
+    is_step = buffer.is_step[env, first % slots]
+    if not isinstance(buffer.pending, jax.Array):
+        return is_step
     written = buffer.written[env]
-    number = written - (written - first) % buffer.reward.shape[1]
-    return (number >= 0) & (number + steps <= newest(buffer)[env])
+    number = written - (written - first) % slots
+    return is_step & (number >= 0) & (number + steps <= newest(buffer)[env])
 
 
 def window(
@@ -266,9 +270,6 @@ def window(
     ends = (buffer.terminated[where], buffer.truncated[where])
     reward, discount, length = returns.n_step(buffer.reward[where], *ends, gamma)
     here, last = (env, first % slots), (env, (first + length) % slots)
-    weight = buffer.is_step[here]
-    if isinstance(buffer.pending, jax.Array):
-        weight &= is_complete(buffer, env, first, n_step)
     return Batch(
         obs=jax.tree.map(lambda leaf: leaf[here], buffer.obs),
         action=buffer.action[here],
@@ -277,5 +278,5 @@ def window(
         next_obs=jax.tree.map(lambda leaf: leaf[last], buffer.obs),
         next_mask=jax.tree.map(lambda leaf: leaf[last], buffer.mask),
         mask=jax.tree.map(lambda leaf: leaf[here], buffer.mask),
-        weight=weight.astype(jnp.float32),
+        weight=holds_window(buffer, env, first, n_step).astype(jnp.float32),
     )

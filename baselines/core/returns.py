@@ -120,9 +120,11 @@ def n_step(
     belongs to the same episode. Such a step is not discounted, and a sequence stops early at its
     next decision number `decisions`.
     """
-    discounted = ~following if isinstance(following, jax.Array) else jnp.ones_like(terminated)
     # number of discounted steps, up to each step and before it
-    number = jnp.cumsum(discounted, axis=1, dtype=jnp.int32)
+    if isinstance(following, jax.Array):
+        number = jnp.cumsum(~following, axis=1, dtype=jnp.int32)
+    else:
+        number = jnp.arange(1, reward.shape[1] + 1, dtype=jnp.int32)[None]
     power = jnp.pad(number[:, :-1], ((0, 0), (1, 0))).astype(jnp.float32)
     stops = terminated | truncated
     if decisions is not None:

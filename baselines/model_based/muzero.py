@@ -278,7 +278,7 @@ def windows_at(
     Window i begins in slot `first[i]` of environment `env[i]`.
     """
     buffer, moments = runner.replay_buffer, settings.unroll_steps + 1
-    is_whole = replay_buffer.is_complete(buffer, env, first, settings.reach)
+    is_step = replay_buffer.holds_window(buffer, env, first, settings.reach)
     env, slot = env[:, None], first[:, None] + jnp.arange(settings.reach + 1, dtype=jnp.int32)
     slot %= buffer.action.shape[1]
     where, early, later = (env, slot), (env, slot[:, :moments]), (env, slot[:, moments:])
@@ -290,7 +290,7 @@ def windows_at(
         terminated=buffer.terminated[where],
         truncated=buffer.truncated[where],
         policy=runner.found[early],
-        is_step=buffer.is_step[where][:, 0] & is_whole,
+        is_step=is_step,
         weight=jnp.ones(len(env), jnp.float32),
         ahead=jax.tree.map(lambda leaf: leaf[later], buffer.obs),
         mask_ahead=jax.tree.map(lambda leaf: leaf[later], buffer.mask),

@@ -746,13 +746,13 @@ class Lever(Endless):
 @pytest.mark.slow
 def test_it_learns_the_better_lever_and_its_value():
     """MuZero learns to pull the lever that pays 1 per step, whose value is 1 / (1 - 0.8) = 5."""
-    settings = {"num_envs": 16, "gamma": 0.8, "learning_rate": 3e-3, "total_steps": 19_200}
+    settings = {"num_envs": 16, "gamma": 0.8, "learning_rate": 3e-3, "total_steps": 12_800}
     settings |= {"capacity": 8_000, "warm_up": 512, "batch_size": 64, "gradient_steps": 8}
     settings |= {"chunk": 50, "latent": 16, "hidden": (16,), "atoms": 10, "simulations": 8}
     settings |= {"target_every": 20}
     agent = learner(Lever(), **settings)
     runners = loop.start(agent, KEY[None])
-    for _ in range(3):
+    for _ in range(2):
         runners, _ = loop.run_chunk(agent, runners)
     weights = jax.tree.map(lambda leaf: leaf[0], runners.weights)
     logits, value = jax.jit(agent.network.apply)(weights, jnp.ones(1))
