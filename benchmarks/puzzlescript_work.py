@@ -29,7 +29,6 @@ from .tables.text import tabulated
 GAMES = 64  # number of games in the batch
 NO_DRAWS = "small-no-draws"  # name of the size "small" without random numbers
 KINDS = {NO_DRAWS: SIZES["small"]._replace(draws=False), **SIZES}
-USUAL = (NO_DRAWS, "small", "medium")
 
 
 def compiled(size: Size, num_envs: int) -> str:
@@ -98,7 +97,9 @@ def measure(name: str, num_envs: int) -> dict[str, Any]:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the benchmark with the options in `argv`; print a table and write the `--json` file."""
     parser = instrument.parser("puzzlescript_work", __doc__)
-    parser.add_argument("--sizes", nargs="+", default=USUAL, choices=tuple(KINDS), help="sizes")
+    parser.add_argument(
+        "--sizes", nargs="+", default=tuple(KINDS), choices=tuple(KINDS), help="sizes"
+    )
     parser.add_argument("--batch", type=int, default=4096, help="environments in the batch")
     args = parser.parse_args(argv)
     gpu_work.choose_target(False)

@@ -806,13 +806,13 @@ MUTATIONS = {
     ),
     "MuZero learns from incomplete windows": Mutation(
         "baselines/model_based/muzero.py",
-        "buffer.is_step[where][:, 0] & is_whole",
-        "buffer.is_step[where][:, 0]",
+        "replay_buffer.holds_window(buffer, env, first, settings.reach)",
+        "buffer.is_step[env, first % buffer.action.shape[1]]",
         "baselines/test_forced_replay.py",
     ),
     "AlphaZero's search discounts a sleep": Mutation(
         "jaxenvs/adapters/mctx.py",
-        "jnp.where(is_forced(mask), 1.0, factor)",
+        "jnp.where(is_forced(mask) & ~step.truncated, 1.0, factor)",
         "factor",
         "baselines/test_forced_planners.py",
     ),

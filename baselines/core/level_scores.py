@@ -9,8 +9,8 @@
 | `regret` | Return of the shortest plan (computed with full information) minus the mean return. |
 
 `pvl`, `l1` and `maxmc` are averaged over the steps of each episode, then over the episodes that
-ended in the rollout. If none ended, they are averaged over all steps. Forced steps do not count if
-they are skipped (forced.py).
+ended in the rollout. If none ended, they are averaged over all steps. If forced steps are
+skipped (forced.py), they do not count, nor do episodes without a decision.
 """
 
 from typing import Any, Literal, NamedTuple
@@ -99,7 +99,7 @@ def mean_over_episodes(
     nothing = jnp.zeros_like(number[0])
     _, length = jax.lax.scan(back, nothing, (done, number - before), reverse=True)
     weight = jnp.where(length > 0, 1.0 / jnp.maximum(length, 1).astype(jnp.float32), 0.0)
-    ended = done.sum(axis=0).astype(jnp.float32)
+    ended = (done & (number > before)).sum(axis=0).astype(jnp.float32)
     means = (weight * values).sum(axis=0) / jnp.maximum(ended, 1.0)
     all_steps = values.sum(axis=0) / jnp.maximum(number[-1], 1).astype(jnp.float32)
     return jnp.where(ended > 0, means, all_steps)

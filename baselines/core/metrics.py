@@ -21,8 +21,13 @@ SUCCESS, OF_KIND = "success/", f"{EPISODES}/"
 
 
 def is_total(name: str) -> bool:
-    """Return whether a metric is a sum over episodes, so that devices add it."""
-    return name == EPISODES or name.endswith(SUM) or name.startswith(OF_KIND)
+    """Return whether a metric is a sum over episodes or their number, so that devices add it."""
+    return name == EPISODES or is_sum(name) or name.startswith(OF_KIND)
+
+
+def is_sum(name: str) -> bool:
+    """Return whether the log divides a metric by a number of episodes; a kind may end in `SUM`."""
+    return name.endswith(SUM) and not name.startswith(OF_KIND)
 
 
 def counted_by(name: str) -> str:

@@ -8,6 +8,8 @@ at once:
 - Copies of large states would double the memory of the environments. The network evaluates the
   states in the step that truncates the episodes (`at_once`), a part of the environments at a time,
   because most steps truncate few. A step without a truncation only counts them.
+
+Both ways give the same values up to rounding, which depends on the size of the network's batch.
 """
 
 from collections.abc import Callable

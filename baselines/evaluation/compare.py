@@ -5,6 +5,7 @@ name under which runs are pooled, by default the name of their algorithm. A task
 with given values of its fields and params.
 """
 
+import argparse
 import functools
 import itertools
 import json
@@ -81,10 +82,10 @@ def main(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
     try:
-        found = comparison(args.runs, args.score, args.normalize)
+        found = _checked(args)
+        print(summary(found))
     except RunError as error:
         raise UsageError(str(error)) from error
-    print(summary(found))
     try:
         if args.json:
             _write_json(Path(args.json), found)
@@ -95,6 +96,20 @@ def _run(argv: list[str]) -> int:
     except OSError as error:
         raise unwritable(error) from error
     return 0
+
+
+def _checked(args: argparse.Namespace) -> Comparison:
+    """Return the comparison of the runs; raise `UsageError` if a picture cannot be drawn."""
+    for flag, file in (("--plot", args.plot), ("--achievements", args.achievements)):
+        if file:
+            _format(flag, Path(file))
+    found = comparison(args.runs, args.score, args.normalize)
+    if args.achievements and len(found.tasks) > 1:
+        raise UsageError(
+            f"--achievements draws one environment, and the runs have {len(found.tasks)}: "
+            f"{', '.join(found.tasks)}; give the runs of one"
+        )
+    return found
 
 
 def _parser() -> Parser:
@@ -399,13 +414,7 @@ def _draw(file: Path, found: Comparison) -> None:
 
 def _draw_achievements(file: Path, found: Comparison) -> None:
     """Draw the rates of achievements of all methods in the only task."""
-    _format("--achievements", file)
-    task, *others = found.tasks
-    if others:
-        raise UsageError(
-            f"--achievements draws one environment, and the runs have {len(found.tasks)}: "
-            f"{', '.join(found.tasks)}; give the runs of one"
-        )
+    (task,) = found.tasks
     paths = {name: each[0] for name, each in found.paths.items()}
     if not compared_measures.draw(file, task, paths):
         raise UsageError(

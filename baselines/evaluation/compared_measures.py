@@ -4,6 +4,7 @@ They are read from the runs' logs: means over the episodes that ended in the las
 and rates over environment steps.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +14,8 @@ import numpy as np
 from jaxenvs.benchmarks.tables.plain import plain
 from jaxenvs.core.files import replacing
 
-from ..core.metrics import SUCCESS
-from ..storage.runs import Run
+from ..core.metrics import SUCCESS, counted_by
+from ..storage.runs import Run, RunError
 from . import episode_measures
 from .curve import figure, step_axis
 from .episode_measures import ACHIEVED, BINS, DIED
@@ -26,11 +27,34 @@ COLUMNS = 6  # number of panels in a row of the picture
 Measures = dict[str, float]  # mean of each measure by its name in the log
 
 
+@functools.cache
+def log(path: Path) -> list[dict[str, Any]]:
+    """Return the records of a run's log.
+
+    Raises `RunError` if a record has no steps, or if its measures are not lists of numbers.
+    """
+    records = Run.open(path).records()
+    for number, record in enumerate(records, 1):
+        lists = [name for name in record if is_measure(name) or name in METRICS]
+        lists += [counted_by(name) for name in lists if is_measure(name)]
+        bad = [name for name in lists if not _is_numbers(record.get(name))]
+        if bad or not isinstance(record.get("steps"), int):
+            name = bad[0] if bad else "steps"
+            raise RunError(
+                f"{path}: record {number} of the log has {name}={record.get(name)!r}; "
+                f"{'a list of numbers' if bad else 'an integer'} is needed, so leave out this run"
+            )
+    return records
+
+
+def _is_numbers(value: Any) -> bool:
+    """Return whether a value of a record is a list with a number or None for each seed."""
+    return isinstance(value, list) and all(x is None or isinstance(x, int | float) for x in value)
+
+
 def latest(paths: Sequence[Path]) -> Measures:
     """Return the means over the last tenth of the logs of runs, which are pooled."""
-    records = [
-        record for path in paths for record in episode_measures.latest(Run.open(path).records())
-    ]
+    records = [record for path in paths for record in episode_measures.latest(log(path))]
     names = dict.fromkeys(name for record in records for name in record)
     found = episode_measures.means(records, filter(is_measure, names))
     for name in METRICS:
@@ -57,7 +81,7 @@ def table(title: str, methods: Mapping[str, Measures]) -> str:
     then counts these rows.
     """
     names = list(dict.fromkeys(name for found in methods.values() for name in found))
-    if not set(names) - {"length"}:
+    if not any(is_measure(name) for name in set(names) - {"length"}):
         return ""
     most = {name: max(found.get(name, 0.0) for found in methods.values()) for name in names}
     names.sort(key=lambda name: (_group(name), name != DIED, -most[name] if is_rate(name) else 0.0))
@@ -65,7 +89,7 @@ def table(title: str, methods: Mapping[str, Measures]) -> str:
     lines = [
         [name, *(_cell(name, found.get(name)) for found in methods.values())] for name in shown
     ]
-    parts = [f"Training episodes in the last tenth of each run, {title}:"]
+    parts = [f"Training in the last tenth of each run, {title}:"]
     parts += [plain([["measure", *methods], *lines])]
     if left := len(names) - len(shown):
         parts += [f"{left} more {'measure is' if left == 1 else 'measures are'} 0 for all methods."]
@@ -91,11 +115,11 @@ def draw(file: Path, title: str, methods: Mapping[str, Sequence[Path]]) -> bool:
     left out. Return False, and draw nothing, if there are no others. The file's suffix is its
     format.
     """
-    logs = {name: [Run.open(path).records() for path in paths] for name, paths in methods.items()}
-    lasts = [record for log in logs.values() for run in log for record in run[-1:]]
+    logs = {name: [log(path) for path in paths] for name, paths in methods.items()}
+    lasts = [record for runs in logs.values() for run in runs for record in run[-1:]]
     names = dict.fromkeys(name for record in lasts for name in record)
     names = [name for name in names if name.startswith((ACHIEVED, SUCCESS))]
-    rates = {name: _rates(log, names) for name, log in logs.items()}
+    rates = {name: _rates(runs, names) for name, runs in logs.items()}
     most = {name: max(_highest(found[1][name]) for found in rates.values()) for name in names}
     names = sorted((name for name in names if most[name] > 0), key=lambda name: -most[name])
     if not names:

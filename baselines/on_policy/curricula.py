@@ -69,8 +69,8 @@ class OverLevels(ppo_rnn.Settings):
     def valued_step(self) -> int:
         """Step of a rollout at which forced states have a value loss.
 
-        It is not the first step, at which no episode sleeps: every rollout begins with new
-        episodes.
+        It is not the first step: every rollout begins with new episodes, in which few first states
+        are forced.
         """
         return self.rollout_steps // 2
 

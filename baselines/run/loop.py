@@ -41,7 +41,6 @@ from .progress import OLDEST, ProgressLine
 from .supports import Supports
 
 STOCK = "stock"  # checkpoint part with the stock: levels generated ahead for later resets
-SUMS = ("episodes", "return_sum", "length_sum")  # metrics that every learner returns
 FAILED = 2  # exit code if training did not start
 # Errors that the user can correct; only their message is printed.
 WRONG = (ImportError, OSError, UnknownIdError, TypeError, ValueError)

@@ -9,7 +9,7 @@ import numpy as np
 from rich.console import Console
 
 from ..core import processes
-from ..core.metrics import SUM, counted_by, row
+from ..core.metrics import SUM, counted_by, is_sum, row
 from ..core.terminal import COMPILING, bar, clock, say
 from ..storage.runs import Config
 
@@ -98,7 +98,7 @@ class ProgressLine:
                     sums.pop(f"{name}{SUM}"), sums[counted_by(name)], strict=True
                 )
             ]
-            for name in [key.removesuffix(SUM) for key in sums if key.endswith(SUM)]
+            for name in [key.removesuffix(SUM) for key in sums if is_sum(key)]
         }
         steps = self._done * self._steps_per_update
         return {"update": self._done, "steps": steps, **means, **sums}

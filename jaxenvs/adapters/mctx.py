@@ -71,8 +71,8 @@ def mctx_recurrent_fn(
 
     `evaluate` is called with weights, observations and states of a batch of new nodes, and returns
     their prior logits and values. `discount` applies to steps that do not terminate. With
-    `skip_forced`, it is 1 if exactly one action is legal after the step. Unless
-    `env.fully_observed`, plans use information that the agent cannot have.
+    `skip_forced`, it is 1 if exactly one action is legal after a step that does not end the
+    episode. Unless `env.fully_observed`, plans use information that the agent cannot have.
     """
     import mctx
 
@@ -89,7 +89,7 @@ def mctx_recurrent_fn(
         logits, value = evaluate(weights, step.obs, state)
         mask, factor = _mask(game, state, params), jnp.float32(discount)
         if skip_forced:
-            factor = jnp.where(is_forced(mask), 1.0, factor)
+            factor = jnp.where(is_forced(mask) & ~step.truncated, 1.0, factor)
         known = {
             "reward": jnp.where(node.ended, 0.0, step.reward),
             "discount": jnp.where(ended, 0.0, factor),

@@ -173,14 +173,19 @@ class PuzzleScript(PackedPuzzle):
     def level_kinds(self) -> tuple[str, ...]:  # type: ignore[override]  # depends on the levels
         """Names of the games that are drawn or, for one game, of its levels: `level_0` and so on.
 
-        Empty if there is one kind, or more than `MOST_KINDS`.
+        Games with the same name, from different folders, have their number appended. Empty if there
+        is one kind, or more than `MOST_KINDS`.
         """
         found = np.unique(self._kinds)
         if not 1 < len(found) <= MOST_KINDS:
             return ()
         if len(self._selection.first) == 1:
             return tuple(f"level_{number}" for number in found)
-        return tuple(Path(self.collection.games[game].name).stem for game in found)
+        names = [Path(self.collection.games[game].name).stem for game in found]
+        return tuple(
+            name if names.count(name) == 1 else f"{name}_{game}"
+            for name, game in zip(names, found, strict=True)
+        )
 
     @functools.cached_property
     def _kinds(self) -> np.ndarray:

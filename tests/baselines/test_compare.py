@@ -188,6 +188,38 @@ def test_achievements_that_cannot_be_drawn_are_refused(tmp_path, capsys):
         assert says in capsys.readouterr().err
 
 
+def test_nothing_is_written_before_a_picture_is_refused(tmp_path, capsys):
+    one, file = logged(run(tmp_path / "one", [0.1]), **{"achieved/x": [1.0]}), tmp_path / "a.json"
+    argv = ["compare", one, "--json", str(file), "--achievements", str(tmp_path / "a.txt")]
+    assert cli.main(argv) == 2 and not file.exists()
+    assert "--achievements" in capsys.readouterr().err
+
+
+def test_runs_without_measures_of_episodes_have_no_table(tmp_path, capsys):
+    assert (
+        cli.main(["compare", logged(run(tmp_path / "one", [0.1]), explained_variance=[0.5])]) == 0
+    )
+    assert "last tenth" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "changed, says",
+    [
+        ({"episodes": None}, "record 20 of the log has episodes=None; a list of numbers"),
+        ({"achieved/x": 0.5}, "record 20 of the log has achieved/x=0.5; a list of numbers"),
+        ({"achieved/x": ["0.5"]}, "record 20 of the log has achieved/x=['0.5']; a list of numbers"),
+        ({"steps": None}, "record 20 of the log has steps=None; an integer is needed"),
+    ],
+)
+def test_a_log_of_another_form_is_named(tmp_path, capsys, changed, says):
+    one = logged(run(tmp_path / "one", [0.1]), **{"achieved/x": [1.0]})
+    log = Path(one) / "log.jsonl"
+    *lines, last = log.read_text().splitlines()
+    log.write_text("\n".join([*lines, json.dumps({**json.loads(last), **changed})]) + "\n")
+    assert cli.main(["compare", one]) == 2
+    assert says in " ".join(capsys.readouterr().err.split())
+
+
 def test_policies_are_stated_and_of_one_kind_in_a_method(tmp_path, capsys):
     sampled = run(tmp_path / "sampled", [0.1, 0.2])
     greedy = run(tmp_path / "greedy", [0.3], first=2, facts={**FACTS, "actions": "greedy"})

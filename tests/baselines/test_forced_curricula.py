@@ -60,6 +60,15 @@ def test_scores_of_levels_equal_those_of_one_step_sleeps(kind):
     assert np.abs(other - found).max() > 0.01
 
 
+def test_an_episode_without_a_decision_does_not_count():
+    here = jnp.bool_([[False], [True], [True]])
+    ends = jnp.bool_([[True], [False], [True]])
+    marks = Forced(here, here, here, here)
+    made = Rollout(terminated=ends, truncated=jnp.zeros_like(ends), forced=marks)
+    values = jnp.float32([[4.0], [7.0], [9.0]])
+    np.testing.assert_allclose(level_scores.mean_over_episodes(made, values), [4.0])
+
+
 def test_a_score_without_a_finished_episode_is_a_mean_over_decisions():
     here = jnp.bool_([[False, True], [True, True], [True, True]])
     going = jnp.zeros_like(here)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from sleeping import KEY, alike, both
 from tiny import learner
-from tiny_sleep import SLEEP, ForcedSleeper, Napper, Sleeper, SleeperState
+from tiny_sleep import LIMIT, SLEEP, ForcedSleeper, Napper, Sleeper, SleeperState
 
 from jaxenvs.adapters.mctx import Node
 from jaxenvs.baselines.core import minibatches
@@ -59,6 +59,18 @@ def test_edges_of_the_search_equal_those_of_one_step_sleeps(env):
     ends = np.asarray(expected.discount) == 0.0
     assert ends.any() and not ends.all()
     np.testing.assert_allclose(discount[inside], np.asarray(expected.discount)[inside], rtol=1e-6)
+
+
+def test_an_edge_that_the_time_limit_cuts_is_discounted_although_the_player_sleeps():
+    """The rollout's `Forced.following` leaves out such steps, too."""
+    agent = learner(Sleeper(), "alphazero", clairvoyant=True, skip_forced=True)
+    awake_at = {"time": jnp.zeros(2, jnp.int32), "asleep": jnp.zeros(2, jnp.bool_)}
+    state = SleeperState(tick=jnp.int32([LIMIT - 1, LIMIT - 3]), **awake_at)
+    weights = agent.network.init(KEY, jnp.zeros(2))
+    action = jnp.full(2, SLEEP, jnp.int32)
+    made, node = alphazero.expand(agent)(weights, KEY, action, Node(state, jnp.zeros(2, jnp.bool_)))
+    assert node.state.asleep.all()
+    np.testing.assert_allclose(made.discount, [agent.settings.gamma, 1.0])
 
 
 def test_the_policy_of_alphazero_learns_nothing_from_forced_steps():

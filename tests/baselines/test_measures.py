@@ -190,6 +190,9 @@ def test_success_by_kind_is_divided_by_the_episodes_of_the_kind():
     metrics |= {"success/far_sum": np.array([[1.0], [0.0]]), "episodes/far": np.array([[2], [0]])}
     (record,) = ProgressLine(config, 8, 1, 0).update(metrics)
     assert record["success/far"] == [0.5, None] and record["episodes/far"] == [2, 0]
+    metrics = {name.replace("far", "dim_sum"): sums for name, sums in metrics.items()}
+    (summed,) = ProgressLine(config, 8, 1, 0).update(metrics)
+    assert summed["success/dim_sum"] == [0.5, None] and summed["episodes/dim_sum"] == [2, 0]
     # Means over updates weight each by its episodes of the kind.
     other = {**record, "success/far": [0.0, 1.0], "episodes/far": [5, 1]}
     assert episode_measures.means([record, other], ["success/far"]) == {"success/far": 2 / 8}

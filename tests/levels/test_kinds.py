@@ -72,6 +72,15 @@ def test_puzzlescript_has_a_kind_for_each_level_or_game():
     assert PuzzleScript(game="crates", level=0).level_kinds == ()
 
 
+def test_games_of_equal_names_have_different_kinds(tmp_path):
+    source = PuzzleScript(game="crates").collection.games[0].name
+    text = next(Path(jaxenvs.__file__).parent.rglob(f"{Path(source).stem}.txt")).read_text()
+    for folder in ("x", "y"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.txt").write_text(text)
+    assert PuzzleScript(game=str(tmp_path)).level_kinds == ("a_0", "a_1")
+
+
 @pytest.mark.full
 def test_puzzlescript_distinguishes_games():
     env = PuzzleScript(game="shipped", games="lodestone,crates")
