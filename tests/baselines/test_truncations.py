@@ -52,7 +52,15 @@ def test_both_ways_give_the_same_rollouts(monkeypatch):
     rollout = found[AT_ONCE][1]
     per_step = np.asarray(rollout.truncated).sum(axis=-1)
     assert per_step.min() > 0 and per_step.max() < 30
-    jax.tree.map(np.testing.assert_array_equal, *found.values())
+    jax.tree.map(assert_equal_but_for_rounding, *found.values())
+
+
+def assert_equal_but_for_rounding(first, second):
+    """Compiled differently, the networks may round differently."""
+    if jnp.issubdtype(first.dtype, jnp.floating):
+        np.testing.assert_allclose(first, second, rtol=1e-5, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(first, second)
 
 
 def bootstrap(state, memory):
