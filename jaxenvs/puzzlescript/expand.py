@@ -239,6 +239,7 @@ def _with_movements(rule: Rule, names: Names) -> list[Rule]:
         names.problems.error(
             rule.line,
             f"`{remaining[0].split()[-1]}` on the right: the left does not tell which movement",
+            is_fatal=True,
         )
     return done
 

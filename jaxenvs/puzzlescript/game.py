@@ -92,7 +92,7 @@ def parse(source: str, name: str = "game", on_error: str = "raise") -> Game:
 
     With `on_error="raise"`, raises a `GameError` if the text has errors; its message lists each
     error with `name` and the line number. With `on_error="engine"`, returns the game in spite of
-    errors that PuzzleScript's engine tolerates.
+    errors that PuzzleScript's engine tolerates, and raises the `GameError` for the others.
     """
     if on_error not in ("raise", "engine"):
         raise ValueError(f'on_error={on_error!r}: give "raise" or "engine"')
@@ -107,7 +107,7 @@ def parse(source: str, name: str = "game", on_error: str = "raise") -> Game:
             raise
         problems.check()
         raise AssertionError from error
-    if on_error == "raise":
+    if on_error == "raise" or problems.is_fatal:
         problems.check()
     return game
 

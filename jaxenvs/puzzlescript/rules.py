@@ -138,6 +138,7 @@ class Reader:
                     line,
                     f"{counted(len(before), 'cell')} on the left, {len(after)} on the right: "
                     "brackets on both sides need the same number of cells",
+                    is_fatal=True,
                 )
                 return None
         return rule._replace(left=tuple(left), right=tuple(right), commands=tuple(commands))

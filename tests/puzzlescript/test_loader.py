@@ -166,6 +166,14 @@ def test_a_game_with_errors_loads_as_in_the_engine_on_request():
         puzzlescript.parse(source, on_error="skip")
 
 
+@pytest.mark.parametrize(
+    "rule", ["[ Player ] -> [ vertical Player ]", "[ Player | Crate ] -> [ Player ]"]
+)
+def test_errors_that_the_engine_does_not_tolerate_are_always_raised(rule):
+    with pytest.raises(GameError):
+        parsed(rule, on_error="engine")
+
+
 def test_tabs_and_byte_order_marks_are_spaces():
     plain = puzzlescript.parse(f"title  A b\n{MINIMAL}")
     for source in (

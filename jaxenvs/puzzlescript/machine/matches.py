@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Int32, UInt32
 from ...core.platforms import by_platform
 from . import ellipses, planes
 from .planes import ALL, DOWN
-from .sizes import BITS, WORD, Size
+from .sizes import BITS, WORD
 from .state import Board, Place, Program, Turn
 
 Literals = UInt32[Array, "literals side words"]  # result of `literals`
@@ -203,32 +203,39 @@ def _starts(tail: Array, direction: Array, length: Array, most: int) -> Array:
     `tail` has the cells at which the rest matches. The part has `length` cells, at most `most`; its
     own patterns are not tested. The ellipsis after it skips any number of cells.
     """
-    if tail.shape[-1] == 1:
-        return by_platform(
-            tail,
-            direction,
-            length,
-            cpu=functools.partial(_starts_by_steps, most=most),
-            default=_starts_by_lines,
-        )
-    return _starts_by_steps(tail, direction, length, most)
+    return by_platform(
+        tail,
+        direction,
+        length,
+        cpu=functools.partial(_starts_by_steps, most=most),
+        default=_starts_by_lines,
+    )
 
 
 def _starts_by_lines(tail: Array, direction: Array, length: Array) -> Array:
-    """Return the result of `_starts` for planes of one word per line, in one reduction."""
+    """Return the result of `_starts`, with one reduction over the lines and no moved planes."""
     direction, by = direction[..., None, None], length[..., None, None]
-    line = planes.index(tail.shape[-2])
+    side, words = tail.shape[-2:]
+    line = planes.index(side)
     ahead = line - line[:, None]  # [line, other line]: how many lines the other line is below it
     far = jnp.where(direction == planes.UP, -ahead, ahead) >= by
-    vertical = direction % 2 == DOWN
-    seen = jnp.where(vertical, far, ahead == 0)
-    found = jnp.where(seen, tail[..., None, :, 0], jnp.uint32(0))
-    found = planes.union(found, found.ndim - 1)[..., None]
-    bits = by.astype(jnp.uint32)
-    to_right = jnp.where(found == 0, found, ALL >> jax.lax.clz(found)) >> bits
-    to_left = (found | -found) << bits
-    horizontal = jnp.where(direction == planes.RIGHT, to_right, to_left)
-    return jnp.where(vertical, found, horizontal)
+    seen = jnp.where(far[..., None], tail[..., None, :, :], jnp.uint32(0))
+    in_column = planes.union(seen, tail.ndim - 1)
+    # In each line, the numbers of the first and of the last column of the tail.
+    first, last = (
+        jnp.full(tail.shape[:-1], side, jnp.int32),
+        jnp.full(tail.shape[:-1], -1, jnp.int32),
+    )
+    for i in range(words):
+        bits = tail[..., i]
+        lowest = jax.lax.population_count((bits & -bits) - np.uint32(1)).astype(jnp.int32)
+        highest = np.int32(WORD - 1) - jax.lax.clz(bits).astype(jnp.int32)
+        first = jnp.minimum(first, jnp.where(bits != 0, lowest + np.int32(i * WORD), first))
+        last = jnp.maximum(last, jnp.where(bits != 0, highest + np.int32(i * WORD), last))
+    to_right = ~planes.columns_behind(last[..., None] - by, words)
+    to_left = planes.columns_behind(first[..., None] + by - 1, words)
+    in_line = jnp.where(direction == planes.RIGHT, to_right, to_left)
+    return jnp.where(direction % 2 == DOWN, in_column, in_line)
 
 
 def _starts_by_steps(tail: Array, direction: Array, length: Array, most: int) -> Array:
@@ -251,10 +258,30 @@ def moved_back(plane: Array, direction: Array, length: Array, most: int) -> Arra
 
 
 def _by_gap(
-    size: Size, plane: UInt32[Array, "rows side words"], direction: Int32[Array, " rows"]
+    plane: UInt32[Array, "rows side words"],
+    direction: Int32[Array, ""],
+    length: Int32[Array, " rows"],
+    gaps: int,
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return, for each gap, the planes moved by this number of cells against `direction`."""
-    return jnp.stack([planes.back(plane, direction, gap) for gap in range(size.gaps)], 1)
+    """Return, for each gap, the planes moved against `direction` by `length` plus the gap.
+
+    The gaps are 0, 1 ... `gaps` - 1. A GPU needs a third of the kernels of `_by_gap_in_steps` if a
+    line has two words.
+    """
+    return planes.back_by_each(planes.back_by_rows(plane, direction, length), direction, gaps)
+
+
+def _by_gap_in_steps(
+    plane: UInt32[Array, "rows side words"],
+    direction: Int32[Array, ""],
+    length: Int32[Array, " rows"],
+    gaps: int,
+    most: int,
+) -> UInt32[Array, "rows gaps side words"]:
+    """Return the result of `_by_gap` step by step; `length` is at most `most`."""
+    direction = jnp.broadcast_to(direction, length.shape)
+    plane = moved_back(plane, direction, length, most)
+    return jnp.stack([planes.back(plane, direction, gap) for gap in range(gaps)], 1)
 
 
 def is_vertical(p: Program, rule: Array) -> Bool[Array, ""]:
@@ -276,9 +303,11 @@ def of_rule(
         if size.middle:
             tail, tail_change = ellipses.behind(p, tests, rule)
         else:
-            direction = jnp.broadcast_to(p.tables.direction[rule], length.shape)
+            direction = p.tables.direction[rule]
+            in_steps = functools.partial(_by_gap_in_steps, gaps=size.gaps, most=size.cells)
+            on_gpu = functools.partial(_by_gap, gaps=size.gaps) if size.words > 1 else in_steps
             tail, tail_change = (
-                _by_gap(size, moved_back(part, direction, length, size.cells), direction)
+                by_platform(part, direction, length, cpu=in_steps, default=on_gpu)
                 for part in (tests.tail, tests.tail_changes)
             )
         has_tail = (p.tables.tail_length[rule] > 0)[:, None, None, None]

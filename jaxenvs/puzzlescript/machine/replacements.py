@@ -38,17 +38,21 @@ def replaced(p: Program, turn: Turn, target: Target, draw: Draw) -> tuple[Turn, 
         more_clear, more_new, drawn = _random(p, target, draw, turn.drawn)
         clear, new = clear | more_clear, new | more_new
         turn = turn._replace(drawn=drawn)
-    base, difference = turn.planes, jnp.zeros_like(turn.planes)
     where = target.where[:, :, None]
     cleared, added = (
         planes.union(jnp.where(each[..., None, None], where, jnp.uint32(0)), 1)
         for each in (clear, new)
     )
+    if size.rows > 2:  # without the barrier, a GPU would launch a kernel or two for each row
+        cleared, added = jax.lax.optimization_barrier((cleared, added))
+    base = turn.planes
     for row in range(size.rows):
-        after = base & ~cleared[row] | added[row]
-        difference |= after ^ base
-        base = after
-    altered = (difference != 0).any() if size.draws else jnp.bool_(False)
+        base = base & ~cleared[row] | added[row]
+    altered = jnp.bool_(False)
+    if size.draws:
+        # A bit changes if the first row that would change it comes, so the order is unimportant.
+        gone = planes.union(cleared & ~added, 0)
+        altered = (turn.planes & gone | ~turn.planes & planes.union(added, 0) != 0).any()
     if size.rigid:
         turn, is_new = rigid.recorded(p, turn, target)
         altered |= is_new
