@@ -77,7 +77,8 @@ def compile_chunk(agent: Learner) -> Compiled:
     The program is compiled for the devices of `agent`, which exist only as a description.
     """
     keys = jax.eval_shape(lambda: jnp.stack([jax.random.key(0)]))
-    runners = jax.eval_shape(functools.partial(loop.start, agent), keys)
+    params = jax.eval_shape(lambda: agent.params)
+    runners = jax.eval_shape(functools.partial(loop.start, agent), keys, params)
 
     def placed(spec: PartitionSpec, tree: Any) -> Any:
         sharding = NamedSharding(agent.devices.mesh, spec)
@@ -86,7 +87,8 @@ def compile_chunk(agent: Learner) -> Compiled:
         )
 
     where = loop.partition(agent)
-    traced = loop.run_chunk.trace(agent, type(where)(*map(placed, where, runners)))
+    runners = type(where)(*map(placed, where, runners))
+    traced = loop.run_chunk.trace(agent, runners, placed(PartitionSpec(), params))
     return gpu_work.finish(traced)
 
 

@@ -67,7 +67,9 @@ def joint_linear(features: Array, *layers: Mapping[str, Any]) -> list[Float32[Ar
     results = by_platform(features, *kernels, cpu=in_turn, default=at_once)
     biases = [layer["bias"] for layer in layers]
     ends = np.cumsum([len(bias) for bias in biases])[:-1]
-    return jnp.split(results + jnp.concatenate(biases), ends)
+    # For a GPU, XLA of jax 0.10.2 fails to compile the sum of `results` and the concatenated biases
+    # in some programs, such as PPO's for the 15-puzzle.
+    return [part + bias for part, bias in zip(jnp.split(results, ends), biases, strict=True)]
 
 
 def product(features: Array, kernel: Array) -> Float32[Array, " width"]:

@@ -141,7 +141,7 @@ def kernels(row: Mapping[str, Any]) -> str:
     unknown at compile time.
     """
     trips = row["kernels_per_trip"]
-    return f"{row['kernels']:,}" + (f" + {trips} per trip" if trips else "")
+    return f"{row['kernels']:,}" + (f" + {trips:,} per trip" if trips else "")
 
 
 def model_time(row: Mapping[str, Any]) -> str:
@@ -212,17 +212,13 @@ UPDATES: dict[str, Column] = {  # columns of the table of whole updates with `--
     "learner": of("algorithm"),
     "id": of("id"),
     "envs x steps": _changed,
-    "epochs x minibatches": lambda row: f"{row['epochs']} x {row['minibatches']:,}",
-    "levels from": of("reset_source"),
     "kernels": lambda row: kernels({"kernels_per_trip": 0, **row}) if "kernels" in row else "",
     "GB": of("bytes", lambda count: f"{count / 1e9:.2f}"),
-    "conditions": of("conditions", whole),
     "model time, ms": _milliseconds("model_us"),
     "of this acting": _milliseconds("acting_us"),
     "per trip": _milliseconds("model_us_per_trip"),
     "steps/s by the model": _update_speed,
     "peak memory, GiB": of("peak_bytes", lambda size: f"{size / 2**30:.1f}"),
-    "date": of("date"),
 }
 
 

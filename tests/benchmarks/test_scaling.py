@@ -2,8 +2,12 @@
 
 import json
 
+import jax
 import pytest
 
+import jaxenvs
+from jaxenvs.baselines import registry
+from jaxenvs.baselines.on_policy import rl2
 from jaxenvs.benchmarks import gpu_work, scaling
 from jaxenvs.benchmarks.tables import training
 
@@ -88,3 +92,22 @@ def test_eight_gpus_have_one_collective_per_minibatch():
     assert found["minibatch"] == {"all-reduce": 1}
     assert found["update"] == {"all-reduce": found["minibatches"] + 4}
     assert found["kernels"] < 20_000
+
+
+@pytest.mark.full
+def test_learners_with_params_are_compiled(monkeypatch):
+    """RL² passes its training tasks to the program as params. Only the traced program is tested."""
+    sizes = {"num_envs": 8, "rollout_steps": 16, "minibatches": 2, "hidden": (8,), "memory": 8}
+    settings = rl2.Settings(**sizes, task_set="trivial-21k")
+    env = registry.training_env("rl2", jaxenvs.make("XLand-R1-9x9-v0"), settings)
+    agent, seen = registry.build("rl2", env, settings), []
+
+    def finish(traced):
+        seen.append(traced)
+        raise InterruptedError
+
+    monkeypatch.setattr(gpu_work, "finish", finish)
+    with pytest.raises(InterruptedError):
+        scaling.compile_chunk(agent)
+    params = seen[0].in_avals[0][-1]
+    assert len(jax.tree.leaves(params)) == len(jax.tree.leaves(agent.params)) > 0

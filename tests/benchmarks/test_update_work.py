@@ -133,7 +133,7 @@ def test_rows_of_other_cases_stay_in_the_file(tmp_path, monkeypatch):
     ]
     table = tabulated(rows, UPDATES)
     assert table.rows[2][2] == "**1,048,576 x 32**" and table.rows[0][2] == "8 x 4"
-    assert table.rows[0][8] == "2.0" and table.rows[0][11] == "16.0 k"
+    assert table.rows[0][5] == "2.0" and table.rows[0][8] == "16.0 k"
 
 
 def test_an_id_without_a_case_is_measured_with_its_preset():
