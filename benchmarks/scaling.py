@@ -149,19 +149,19 @@ def measure(
     `given` overrides settings of the preset.
     """
     agent = learner(id, num_envs, Devices(count), preset, algorithm, **given)
-    keys = jnp.stack([jax.random.key(0)])
+    keys, params = jnp.stack([jax.random.key(0)]), agent.params
     begun = time.perf_counter()
-    start = loop.start.lower(agent, keys).compile()
+    start = loop.start.lower(agent, keys, params).compile()
     with device_lock.held():
-        runners = jax.block_until_ready(start(keys))
-    run = loop.run_chunk.lower(agent, runners).compile()
+        runners = jax.block_until_ready(start(keys, params))
+    run = loop.run_chunk.lower(agent, runners, params).compile()
     compiled = time.perf_counter() - begun
     times: list[float] = []
     with device_lock.held():
-        runners, _ = jax.block_until_ready(run(runners))
+        runners, _ = jax.block_until_ready(run(runners, params))
         while sum(times) < seconds:
             begun = time.perf_counter()
-            runners, _ = jax.block_until_ready(run(runners))
+            runners, _ = jax.block_until_ready(run(runners, params))
             times.append(time.perf_counter() - begun)
     steps = agent.settings.chunk * agent.settings.steps_per_update
     return {

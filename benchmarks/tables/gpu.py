@@ -213,12 +213,13 @@ UPDATES: dict[str, Column] = {  # columns of the table of whole updates with `--
     "id": of("id"),
     "envs x steps": _changed,
     "kernels": lambda row: kernels({"kernels_per_trip": 0, **row}) if "kernels" in row else "",
-    "GB": of("bytes", lambda count: f"{count / 1e9:.2f}"),
+    "GB": of("bytes", lambda count: f"{count / 1e9:,.2f}"),
     "model time, ms": _milliseconds("model_us"),
     "of this acting": _milliseconds("acting_us"),
     "per trip": _milliseconds("model_us_per_trip"),
     "steps/s by the model": _update_speed,
-    "peak memory, GiB": of("peak_bytes", lambda size: f"{size / 2**30:.1f}"),
+    "peak memory, GiB": of("peak_bytes", lambda size: f"{size / 2**30:.2f}"),
+    "date": of("date"),
 }
 
 

@@ -92,7 +92,9 @@ def parse(source: str, name: str = "game", on_error: str = "raise") -> Game:
 
     With `on_error="raise"`, raises a `GameError` if the text has errors; its message lists each
     error with `name` and the line number. With `on_error="engine"`, returns the game in spite of
-    errors that PuzzleScript's engine tolerates, and raises the `GameError` for the others.
+    errors that PuzzleScript's engine tolerates. It raises the `GameError` if the engine may refuse
+    the game: if a rule has unequal brackets, an ambiguous movement or a modifier without an object.
+    Unlike the engine, it accepts more than five errors.
     """
     if on_error not in ("raise", "engine"):
         raise ValueError(f'on_error={on_error!r}: give "raise" or "engine"')

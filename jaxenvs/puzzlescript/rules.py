@@ -184,8 +184,8 @@ class Sides:
             self._add(word)
         return True
 
-    def _error(self, message: str) -> None:
-        self.names.problems.error(self.line.number, message)
+    def _error(self, message: str, is_fatal: bool = False) -> None:
+        self.names.problems.error(self.line.number, message, is_fatal)
 
     def _warn(self, message: str) -> None:
         self.names.problems.warn(self.line.number, message)
@@ -241,7 +241,7 @@ class Sides:
         """End the current cell at `|` or `]`; at `]`, also end the current row of cells."""
         assert self.row is not None
         if len(self.cell) % 2:
-            self._error(f"`{self.cell.pop()}` needs an object after it")
+            self._error(f"`{self.cell.pop()}` needs an object after it", is_fatal=True)
         self.row.append(tuple(zip(self.cell[::2], self.cell[1::2], strict=True)))
         self.cell = []
         if word == "]":

@@ -44,12 +44,12 @@ class Problems:
     name: str  # name of the file
     errors: list[tuple[int, str]] = dataclasses.field(default_factory=list)
     warnings: list[tuple[int, str]] = dataclasses.field(default_factory=list)
-    is_fatal: bool = False  # whether PuzzleScript's engine does not tolerate one of the errors
+    is_fatal: bool = False  # whether PuzzleScript's engine may refuse the game for an error
 
     def error(self, line: int, message: str, is_fatal: bool = False) -> None:
         """Record an error that makes the game invalid; line 0 stands for the whole file.
 
-        `is_fatal` says that PuzzleScript's engine does not play a game with this error.
+        `is_fatal` says that PuzzleScript's engine may refuse a game with this error.
         """
         self.is_fatal |= is_fatal
         if (line, message) not in self.errors:

@@ -88,7 +88,10 @@ function tables() {
 const board = l => Array.from({ length: l.n_tiles }, (_, i) => big(l.getCell(i)));
 
 function load(request) {
+    const before = engine.state();
     compile(['loadLevel', request.level || 0], request.source, request.seed === undefined ? null : request.seed);
+    // If the engine refuses a game, it would go on with the previous one.
+    if (engine.state() === before) throw new Error('the engine refuses the game');
     engine.settle();
 }
 

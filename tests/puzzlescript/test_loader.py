@@ -167,7 +167,12 @@ def test_a_game_with_errors_loads_as_in_the_engine_on_request():
 
 
 @pytest.mark.parametrize(
-    "rule", ["[ Player ] -> [ vertical Player ]", "[ Player | Crate ] -> [ Player ]"]
+    "rule",
+    [
+        "[ Player ] -> [ vertical Player ]",
+        "[ Player | Crate ] -> [ Player ]",
+        "[ Player ] -> [ random Zed ]",
+    ],
 )
 def test_errors_that_the_engine_does_not_tolerate_are_always_raised(rule):
     with pytest.raises(GameError):

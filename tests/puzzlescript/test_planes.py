@@ -1,8 +1,5 @@
 """Tests of bit planes and numbered matches against plain loops, and of code for GPUs on a CPU."""
 
-import functools
-
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -73,19 +70,6 @@ def test_starts_by_lines_equal_starts_by_steps(side):
     lines = matches._starts_by_lines(jnp.asarray(tail), direction, length)
     steps, lines = (planes.flags(plane, side) for plane in (steps, lines))
     assert (steps == lines).all() and lines.any() and not lines.all()
-
-
-@pytest.mark.parametrize("side", [5, 32, 33, 64, 70])
-def test_planes_of_every_gap_equal_planes_moved_in_steps(side):
-    tail, _ = drawn(side, 200, 2, density=0.3)
-    draw = np.random.default_rng(side)
-    directions, lengths = (draw.integers(end, size=200, dtype=np.int32) for end in (4, 9))
-    lengths = np.stack([lengths, lengths[::-1]], 1)
-    found, expected = (
-        jax.vmap(functools.partial(by_gap, gaps=side, **settings))(tail, directions, lengths)
-        for by_gap, settings in ((matches._by_gap, {}), (matches._by_gap_in_steps, {"most": 8}))
-    )
-    assert (found == expected).all() and found.any((0, 2, 3, 4)).all()
 
 
 def test_stacked_scalars_of_a_gpu_equal_those_of_a_cpu():

@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Int32, UInt32
 from ...core.platforms import by_platform
 from . import ellipses, planes
 from .planes import ALL, DOWN
-from .sizes import BITS, WORD
+from .sizes import BITS, WORD, Size
 from .state import Board, Place, Program, Turn
 
 Literals = UInt32[Array, "literals side words"]  # result of `literals`
@@ -213,7 +213,10 @@ def _starts(tail: Array, direction: Array, length: Array, most: int) -> Array:
 
 
 def _starts_by_lines(tail: Array, direction: Array, length: Array) -> Array:
-    """Return the result of `_starts`, with one reduction over the lines and no moved planes."""
+    """Return the result of `_starts`, with one reduction over the lines and no moved planes.
+
+    Bits outside of the square of `side` columns may differ.
+    """
     direction, by = direction[..., None, None], length[..., None, None]
     side, words = tail.shape[-2:]
     line = planes.index(side)
@@ -258,30 +261,10 @@ def moved_back(plane: Array, direction: Array, length: Array, most: int) -> Arra
 
 
 def _by_gap(
-    plane: UInt32[Array, "rows side words"],
-    direction: Int32[Array, ""],
-    length: Int32[Array, " rows"],
-    gaps: int,
+    size: Size, plane: UInt32[Array, "rows side words"], direction: Int32[Array, " rows"]
 ) -> UInt32[Array, "rows gaps side words"]:
-    """Return, for each gap, the planes moved against `direction` by `length` plus the gap.
-
-    The gaps are 0, 1 ... `gaps` - 1. A GPU needs a third of the kernels of `_by_gap_in_steps` if a
-    line has two words.
-    """
-    return planes.back_by_each(planes.back_by_rows(plane, direction, length), direction, gaps)
-
-
-def _by_gap_in_steps(
-    plane: UInt32[Array, "rows side words"],
-    direction: Int32[Array, ""],
-    length: Int32[Array, " rows"],
-    gaps: int,
-    most: int,
-) -> UInt32[Array, "rows gaps side words"]:
-    """Return the result of `_by_gap` step by step; `length` is at most `most`."""
-    direction = jnp.broadcast_to(direction, length.shape)
-    plane = moved_back(plane, direction, length, most)
-    return jnp.stack([planes.back(plane, direction, gap) for gap in range(gaps)], 1)
+    """Return, for each gap, the planes moved by this number of cells against `direction`."""
+    return jnp.stack([planes.back(plane, direction, gap) for gap in range(size.gaps)], 1)
 
 
 def is_vertical(p: Program, rule: Array) -> Bool[Array, ""]:
@@ -303,11 +286,9 @@ def of_rule(
         if size.middle:
             tail, tail_change = ellipses.behind(p, tests, rule)
         else:
-            direction = p.tables.direction[rule]
-            in_steps = functools.partial(_by_gap_in_steps, gaps=size.gaps, most=size.cells)
-            on_gpu = functools.partial(_by_gap, gaps=size.gaps) if size.words > 1 else in_steps
+            direction = jnp.broadcast_to(p.tables.direction[rule], length.shape)
             tail, tail_change = (
-                by_platform(part, direction, length, cpu=in_steps, default=on_gpu)
+                _by_gap(size, moved_back(part, direction, length, size.cells), direction)
                 for part in (tests.tail, tests.tail_changes)
             )
         has_tail = (p.tables.tail_length[rule] > 0)[:, None, None, None]

@@ -112,52 +112,6 @@ def back_by(
     return each[by, index(len(plane))[:, None]]
 
 
-def back_by_rows(
-    plane: UInt32[Array, "rows side words"], direction: Int32[Array, ""], by: Int32[Array, " rows"]
-) -> UInt32[Array, "rows side words"]:
-    """Return the planes moved by `by` cells against `direction`, in few kernels on a GPU."""
-    dx, dy = steps(direction)
-    line, by = index(plane.shape[-2]), by[:, None, None]
-    is_source = line == line[:, None] + dy * by  # [row, line, other line]
-    moved_along = _along_lines(plane, dx * by)
-    return union(jnp.where(is_source[..., None], moved_along[:, None], jnp.uint32(0)), 2)
-
-
-def back_by_each(
-    plane: UInt32[Array, "rows side words"], direction: Int32[Array, ""], end: int
-) -> UInt32[Array, "rows end side words"]:
-    """Return the planes moved by 0, 1 ... `end` - 1 cells against `direction`, for a GPU."""
-    side = plane.shape[-2]
-    by, line = index(end), index(side)
-
-    def vertical(step: int) -> Array:
-        source = line + step * by[:, None]
-        inside = (source >= 0) & (source < side)
-        return jnp.where(inside[..., None], plane[:, source.clip(0, side - 1)], jnp.uint32(0))
-
-    dx, dy = steps(direction)
-    in_line = _along_lines(plane[:, None], dx * by[:, None, None])
-    in_column = jnp.where(dy < 0, vertical(-1), vertical(1))
-    return jnp.where(dy == 0, in_line, in_column)
-
-
-def _along_lines(
-    plane: UInt32[Array, "*#batch side words"], by: Int32[Array, "*#batch one two"]
-) -> UInt32[Array, "*batch side words"]:
-    """Return the planes moved by `by` columns to the left; to the right if `by` is negative."""
-    words = plane.shape[-1]
-    # A word of the result has the upper bits of one word and the lower bits of the following word.
-    source = index(words) + (by >> WORD.bit_length() - 1)
-    bit = (by & WORD - 1).astype(jnp.uint32)
-    lower = upper = jnp.uint32(0)
-    for i in range(words):
-        word = plane[..., i : i + 1]
-        lower |= jnp.where(source == i, word >> bit, jnp.uint32(0))
-        is_next = (source + 1 == i) & (bit != 0)
-        upper |= jnp.where(is_next, word << (np.uint32(WORD) - bit), jnp.uint32(0))
-    return lower | upper
-
-
 def _selected(plane: Plane, direction: Array, by: int, order: tuple[int, ...]) -> Plane:
     """Move the bits of each plane by `by` cells in the direction `order[direction]`."""
     if by == 0:
