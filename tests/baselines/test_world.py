@@ -296,12 +296,12 @@ def test_what_cannot_work_is_refused(tmp_path, capsys):
     with pytest.raises(runs.RunError, match="has 1 seed: give 0, not 2"):
         planner.load(run.path, seed=2)
     run = runs.Run.create(tmp_path / "ppo", runs.Config(ID, {}, 0, 1, {}, "ppo"))
-    with pytest.raises(runs.RunError, match="learns no heuristic for a search"):
+    with pytest.raises(runs.RunError, match="does not fit this search"):
         planner.load(run.path)
     assert cli.main(["solve", ID, "--levels", "3"]) == 2
     assert "add --model RUN" in capsys.readouterr().err
     assert cli.main(["solve", ID, "--model", str(tmp_path / "ppo")]) == 2
-    assert "learns no heuristic for a search" in capsys.readouterr().err
+    assert "does not fit this search" in capsys.readouterr().err
 
 
 @pytest.mark.slow
