@@ -217,8 +217,8 @@ UPDATES: dict[str, Column] = {  # columns of the table of whole updates with `--
     "model time, ms": _milliseconds("model_us"),
     "of this acting": _milliseconds("acting_us"),
     "per trip": _milliseconds("model_us_per_trip"),
-    "steps/s by the model": _update_speed,
-    "peak memory, GiB": of("peak_bytes", lambda size: f"{size / 2**30:.2f}"),
+    "model steps/s": _update_speed,
+    "peak GiB": of("peak_bytes", lambda size: f"{size / 2**30:.2f}"),
     "date": of("date"),
 }
 

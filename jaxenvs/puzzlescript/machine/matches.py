@@ -215,7 +215,7 @@ def _starts(tail: Array, direction: Array, length: Array, most: int) -> Array:
 def _starts_by_lines(tail: Array, direction: Array, length: Array) -> Array:
     """Return the result of `_starts`, with one reduction over the lines and no moved planes.
 
-    Bits outside of the square of `side` columns may differ.
+    Bits of columns outside of the plane, from column `side` on, may differ.
     """
     direction, by = direction[..., None, None], length[..., None, None]
     side, words = tail.shape[-2:]
@@ -224,19 +224,14 @@ def _starts_by_lines(tail: Array, direction: Array, length: Array) -> Array:
     far = jnp.where(direction == planes.UP, -ahead, ahead) >= by
     seen = jnp.where(far[..., None], tail[..., None, :, :], jnp.uint32(0))
     in_column = planes.union(seen, tail.ndim - 1)
-    # In each line, the numbers of the first and of the last column of the tail.
-    first, last = (
-        jnp.full(tail.shape[:-1], side, jnp.int32),
-        jnp.full(tail.shape[:-1], -1, jnp.int32),
-    )
-    for i in range(words):
-        bits = tail[..., i]
-        lowest = jax.lax.population_count((bits & -bits) - np.uint32(1)).astype(jnp.int32)
-        highest = np.int32(WORD - 1) - jax.lax.clz(bits).astype(jnp.int32)
-        first = jnp.minimum(first, jnp.where(bits != 0, lowest + np.int32(i * WORD), first))
-        last = jnp.maximum(last, jnp.where(bits != 0, highest + np.int32(i * WORD), last))
-    to_right = ~planes.columns_behind(last[..., None] - by, words)
-    to_left = planes.columns_behind(first[..., None] + by - 1, words)
+    # Numbers of the first and of the last column of each line of the tail.
+    column = planes.index(words) * np.int32(WORD)  # number of the first column of each word
+    lowest = column + planes.lowest(tail)
+    highest = column + np.int32(WORD - 1) - jax.lax.clz(tail).astype(jnp.int32)
+    first = jnp.where(tail != 0, lowest, side).min(axis=-1, keepdims=True)
+    last = jnp.where(tail != 0, highest, -1).max(axis=-1, keepdims=True)
+    to_right = ~planes.columns_behind(last - by, words)
+    to_left = planes.columns_behind(first + by - 1, words)
     in_line = jnp.where(direction == planes.RIGHT, to_right, to_left)
     return jnp.where(direction % 2 == DOWN, in_column, in_line)
 

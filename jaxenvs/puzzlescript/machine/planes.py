@@ -207,14 +207,18 @@ def cells(plane: Plane) -> Bool[Array, "*batch side side"]:
     return flags(plane, plane.shape[-2])
 
 
+def lowest(words: UInt32[Array, "..."]) -> Int32[Array, "..."]:
+    """Return the position of the lowest set bit of each word; 32 if a word has none."""
+    return jax.lax.population_count((words & -words) - np.uint32(1)).astype(jnp.int32)
+
+
 def numbers(plane: Plane, vertical: Bool[Array, ""]) -> Int32[Array, "*batch side words"]:
     """Return, for each word of a plane, the number of the first set cell; `NONE` if it has none.
 
     Cells are numbered from 0 line by line, or column by column if `vertical`.
     """
     side, words = plane.shape[-2:]
-    below = jax.lax.population_count((plane & -plane) - np.uint32(1)).astype(jnp.int32)
-    x, y = below + np.int32(WORD) * index(words), index(side)[:, None]
+    x, y = lowest(plane) + np.int32(WORD) * index(words), index(side)[:, None]
     outer, inner = jnp.where(vertical, x, y), jnp.where(vertical, y, x)
     return jnp.where(plane != 0, outer * np.int32(side) + inner, NONE)
 

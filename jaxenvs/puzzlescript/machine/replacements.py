@@ -50,7 +50,8 @@ def replaced(p: Program, turn: Turn, target: Target, draw: Draw) -> tuple[Turn, 
         base = base & ~cleared[row] | added[row]
     altered = jnp.bool_(False)
     if size.draws:
-        # A bit changes if the first row that would change it comes, so the order is unimportant.
+        # A bit keeps its old value until a row changes it. So some row changes the bit if and only
+        # if some row would change its old value.
         gone = planes.union(cleared & ~added, 0)
         altered = (turn.planes & gone | ~turn.planes & planes.union(added, 0) != 0).any()
     if size.rigid:
