@@ -1,8 +1,8 @@
 """Forced steps: steps in states with exactly one legal action, for example while the player sleeps.
 
-The agent decides nothing in a forced step. With the setting `skip_forced`, or in an environment
-whose attribute `skips_forced` is True, a learner treats a decision and the forced steps after it as
-one step of a semi-Markov decision process (Sutton et al., 1999):
+The agent decides nothing in a forced step. If the setting `skip_forced` is True, or if it is None
+and the environment's attribute `skips_forced` is True, a learner treats a decision and the forced
+steps after it as one step of a semi-Markov decision process (Sutton et al., 1999):
 
 - Rewards between two decisions are added without a discount. Discount and trace of a step are 1 if
   the next state is forced and belongs to the same episode; else they are gamma and gamma * lambda.
@@ -51,8 +51,12 @@ class Forced(NamedTuple):
 
 
 def are_skipped(env: Any, settings: Any) -> bool:
-    """Return whether a learner in the environment `env` treats forced steps as no decisions."""
-    return bool(getattr(settings, "skip_forced", False) or getattr(env, "skips_forced", False))
+    """Return whether a learner in the environment `env` treats forced steps as no decisions.
+
+    The setting `skip_forced` decides; if it is None, the environment does.
+    """
+    asked = getattr(settings, "skip_forced", None)
+    return bool(getattr(env, "skips_forced", False) if asked is None else asked)
 
 
 def check(
@@ -65,7 +69,7 @@ def check(
     """
     if not are_skipped(env, settings):
         return
-    asked = getattr(settings, "skip_forced", False)
+    asked = getattr(settings, "skip_forced", None)
     given = "skip_forced=True" if asked else f"{env_name} skips forced steps"
     if able is not None:
         fix = "omit --skip-forced, or give" if asked else "give"

@@ -252,8 +252,9 @@ class SkipForced(Common):
     """Setting of the learners that can skip forced steps, see forced.py."""
 
     # whether a decision and the forced steps after it (one legal action, such as sleep) count as
-    # one step, without discount between them
-    skip_forced: bool = False
+    # one step, without discount between them; --no-skip-forced: never; None: as the environment's
+    # setup says
+    skip_forced: bool | None = None
 
     @property
     def valued_step(self) -> int:

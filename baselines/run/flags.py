@@ -8,6 +8,7 @@ the heading `Settings of` and the learner's title.
 
 import dataclasses
 import inspect
+import itertools
 from typing import Annotated, Any, get_args
 
 import tyro
@@ -46,7 +47,7 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
     page = dataclasses.make_dataclass("Flags", [(n, g, g()) for n, g in shown.items()])
     found, unknown = tyro.cli(
         page,
-        args=argv,
+        args=_spelled(argv, default.settings),
         prog=prog,
         description=about,
         config=(tyro.conf.OmitArgPrefixes,),
@@ -60,6 +61,24 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
         values |= vars(getattr(found, name))
     settings = {name: values.pop(name) for name in taken}
     return type(default)(settings=dataclasses.replace(default.settings, **settings), **values)
+
+
+def _spelled(argv: list[str], settings: Any) -> list[str]:
+    """Return the arguments with a value after each flag of a boolean that may be None.
+
+    `--x` becomes `--x True`, and `--no-x` becomes `--x False`. tyro reads such pairs only for
+    booleans that cannot be None.
+    """
+    pairs = {}
+    for field in dataclasses.fields(settings):
+        if python_type(field.type) == bool | None:
+            name = field.name.replace("_", "-")
+            pairs |= {f"--{name}": [f"--{name}", "True"], f"--no-{name}": [f"--{name}", "False"]}
+    texts = []
+    for given, following in itertools.zip_longest(argv, argv[1:]):
+        has_value = following in ("True", "False", "None")
+        texts += [given] if has_value else pairs.get(given, [given])
+    return texts
 
 
 def _refusal(prog: str, unknown: list[str], names: list[str]) -> str:

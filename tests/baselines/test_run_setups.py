@@ -6,6 +6,8 @@ import pytest
 from tiny import FLAGS
 
 from jaxenvs import cli
+from jaxenvs.baselines.core import forced
+from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.run import options, train
 from jaxenvs.baselines.storage.runs import Config, Run
 
@@ -17,6 +19,24 @@ def test_a_new_run_names_its_setup():
     assert made.fields["setup"] == "original" and not made.env.uses_mask
     made = options.config(options.parse([CLASSIC, "--set", "setup=eased"], "ppo"), "ppo")
     assert made.fields["setup"] == "eased" and made.env.skips_forced
+
+
+@pytest.mark.parametrize(
+    "flags, in_eased, in_masked",
+    [
+        ([], True, False),
+        (["--skip-forced"], True, True),
+        (["--no-skip-forced"], False, False),
+        (["--skip-forced", "False", "--seeds", "2"], False, False),
+        (["--skip-forced", "None"], True, False),
+    ],
+)
+def test_the_flag_goes_before_the_setup(flags, in_eased, in_masked):
+    """Without the flag, the setup says whether forced steps are skipped."""
+    for setup, expected in {"eased": in_eased, "masked": in_masked}.items():
+        made = options.config(options.parse([CLASSIC, "--setup", setup, *flags], "ppo"), "ppo")
+        settings = ppo.Settings(**made.settings)
+        assert forced.are_skipped(made.env, settings) == expected, setup
 
 
 def test_an_old_run_is_masked():
