@@ -71,6 +71,7 @@ def check(
         return
     asked = getattr(settings, "skip_forced", None)
     given = "skip_forced=True" if asked else f"{env_name} skips forced steps"
+    omit = "omit --skip-forced" if asked else "give --no-skip-forced"
     if able is not None:
         fix = "omit --skip-forced, or give" if asked else "give"
         raise ValueError(f"{given}: {name} counts every step as a decision; {fix} --algo {able}")
@@ -78,7 +79,7 @@ def check(
         has_setup = "masked" in getattr(env, "setups", ())
         raise ValueError(
             f"{given}: {env_name} forbids no action in any state, so no step is forced; "
-            f"{'give --setup masked, or ' if has_setup else ''}omit --skip-forced"
+            f"{'give --setup masked, or ' if has_setup else ''}{omit}"
         )
 
 

@@ -252,8 +252,7 @@ class SkipForced(Common):
     """Setting of the learners that can skip forced steps, see forced.py."""
 
     # whether a decision and the forced steps after it (one legal action, such as sleep) count as
-    # one step, without discount between them; --no-skip-forced: never; None: as the environment's
-    # setup says
+    # one step, without discount between them; None: as the environment's setup says
     skip_forced: bool | None = None
 
     @property

@@ -77,7 +77,7 @@ def _spelled(argv: list[str], settings: Any) -> list[str]:
     texts = []
     for given, following in itertools.zip_longest(argv, argv[1:]):
         has_value = following in ("True", "False", "None")
-        texts += [given] if has_value else pairs.get(given, [given])
+        texts += [given] if has_value else pairs.get(given.replace("_", "-"), [given])
     return texts
 
 
@@ -111,7 +111,7 @@ def _group(kind: type, default: Any, taken: Any = ()) -> Any:
     own = inspect.get_annotations(kind) if "__dataclass_fields__" in vars(kind) else ()
     notes = comments(type(default))
     fields = [
-        (field.name, _shown(field.type, getattr(default, field.name), notes.get(field.name, "")))
+        (field.name, _shown(field, getattr(default, field.name), notes.get(field.name, "")))
         for field in dataclasses.fields(default)
         if field.name in own and field.name not in (*taken, *UNSHOWN, "settings")
     ]
@@ -142,14 +142,18 @@ def _count(optional: bool) -> Any:
     return Annotated[int | None if optional else int, spec]
 
 
-def _shown(kind: Any, value: Any, note: str) -> Any:
+def _shown(field: dataclasses.Field[Any], value: Any, note: str) -> Any:
     """Return the tyro type of a field, with the help text `note`.
 
-    An optional field accepts None as a value, which --help does not mention.
+    An optional field accepts None as a value, which --help does not mention. A boolean that may be
+    None is shown as a pair of flags, like other booleans, see `_spelled`.
     """
-    kind = python_type(kind)
+    kind = python_type(field.type)
     kinds = [one for one in get_args(kind) if one is not type(None)]
     hint: dict[str, Any] = {} if value not in (None, (), "") else {"help_behavior_hint": ""}
+    if kinds == [bool]:
+        names = [f"--no-{field.name.replace('_', '-')}"]
+        return Annotated[kind, tyro.conf.arg(help=note, metavar="", aliases=names, **hint)]
     if kind is int or kinds == [int]:
         return Annotated[_count(kind is not int), tyro.conf.arg(help=note, **hint)]
     if len(kinds) < len(get_args(kind)):

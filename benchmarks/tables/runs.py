@@ -201,6 +201,41 @@ for _name, _file, _most, _marks in (
     of_rows(_name, f"{RUNS}/{_file}.json", _along(_most, [_K * mark for mark in _marks]))
 
 
+def _skips_forced(row: dict[str, Any]) -> str:
+    """Say whether a run skipped forced steps; without a flag, its setup decides."""
+    words = row["command"].split()
+    is_default = row["setup"] == "eased" and "--no-skip-forced" not in words
+    return "skipped" if is_default or "--skip-forced" in words else "decisions"
+
+
+def _gamma(row: dict[str, Any]) -> str:
+    words = row["command"].split()
+    return words[words.index("--gamma") + 1] if "--gamma" in words else "0.99"
+
+
+def _in_masked(what: str, decimals: int) -> Column:
+    """Return a column with a figure of each seed's evaluation in the setup `masked`."""
+    return lambda row: listed(
+        (seed["here"][what] for seed in row["evaluations"]["masked"]["seeds"]), decimals
+    )
+
+
+of_rows(
+    "runs-craft-setups",
+    f"{RUNS}/craft_setups.json",
+    {
+        "setup of the training": of("setup"),
+        "forced steps": _skips_forced,
+        "gamma": _gamma,
+        "return in `masked`": _in_masked("mean_return", 2),
+        "standard error": _in_masked("error", 2),
+        "length": _in_masked("mean_length", 0),
+        "steps": STEPS,
+        "steps/s": SPEED,
+    },
+)
+
+
 def _by_seed(row: dict[str, Any]) -> str:
     return ", ".join(f"{100 * s['success_rate']:.0f} %" for s in row["evaluation"]["per_seed"])
 

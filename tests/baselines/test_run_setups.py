@@ -27,6 +27,7 @@ def test_a_new_run_names_its_setup():
         ([], True, False),
         (["--skip-forced"], True, True),
         (["--no-skip-forced"], False, False),
+        (["--skip_forced"], True, True),
         (["--skip-forced", "False", "--seeds", "2"], False, False),
         (["--skip-forced", "None"], True, False),
     ],

@@ -316,6 +316,8 @@ def test_every_completed_flag_of_train_exists(scripts):
     known = set().union(*map(accepted, ALGORITHMS)) | {"--help", "--algo", "--ray"}
     assert not set(offered) - known
     assert {"--bfloat16", "--no-bfloat16", "--param"} <= set(offered)
+    assert {"--skip-forced", "--no-skip-forced"} <= set(offered)
+    assert not offered["--skip-forced"] and not offered["--no-skip-forced"]  # they take no value
 
 
 def test_every_flag_of_train_is_completed(scripts):
