@@ -210,14 +210,16 @@ def _skips_forced(row: dict[str, Any]) -> str:
 
 def _gamma(row: dict[str, Any]) -> str:
     words = row["command"].split()
-    return words[words.index("--gamma") + 1] if "--gamma" in words else "0.99"
+    return words[words.index("--gamma") + 1]
 
 
-def _in_masked(what: str, decimals: int) -> Column:
-    """Return a column with a figure of each seed's evaluation in the setup `masked`."""
-    return lambda row: listed(
-        (seed["here"][what] for seed in row["evaluations"]["masked"]["seeds"]), decimals
-    )
+def _in_masked(row: dict[str, Any]) -> list[dict[str, Any]]:
+    return [seed["here"] for seed in row["evaluations"]["masked"]["seeds"]]
+
+
+def _with_error(row: dict[str, Any]) -> str:
+    found = _in_masked(row)
+    return ", ".join(f"{each['mean_return']:.2f} ± {each['error']:.2f}" for each in found)
 
 
 of_rows(
@@ -227,10 +229,8 @@ of_rows(
         "setup of the training": of("setup"),
         "forced steps": _skips_forced,
         "gamma": _gamma,
-        "return in `masked`": _in_masked("mean_return", 2),
-        "standard error": _in_masked("error", 2),
-        "length": _in_masked("mean_length", 0),
-        "steps": STEPS,
+        "return of each seed in `masked`": _with_error,
+        "length": lambda row: listed((each["mean_length"] for each in _in_masked(row)), 0),
         "steps/s": SPEED,
     },
 )
