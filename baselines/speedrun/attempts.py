@@ -3,7 +3,6 @@
 An attempt returns a dict for the results file, see `results.py`.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -100,13 +99,21 @@ def of_policy(
 def of_heuristic(
     entry: Entry, seed: int, flags: Sequence[str], folder: Path, replays: bool
 ) -> Outcome:
-    """Train a cost-to-go of a cube; search new cubes with it, and replay the turns."""
+    """Train a cost-to-go of a cube; search new cubes with the best one, and replay the turns.
+
+    The best one has the highest evaluation in training. Without evaluations it is the last one.
+    """
     key = jax.random.fold_in(jax.random.key(seed), boards.FIXED)
     known = boards.drawn(entry.id, key, entry.episodes)
-    look = functools.partial(boards.Searches, entry.every, known)
+    made: list[boards.Searches] = []
+
+    def look(learner: Any) -> boards.Searches:
+        made.append(boards.Searches(entry.every, known, learner))
+        return made[0]
+
     timing = trained(entry, seed, flags, folder, look)
     new = boards.drawn(entry.id, fresh(seed), entry.episodes)
-    plans = boards.load(folder, new)
+    plans = boards.load(folder, new) if made[0].best is None else made[0].solved(new)
     return Outcome(timing, plans.optimal, boards.replayed_cubes(new, plans) if replays else None)
 
 

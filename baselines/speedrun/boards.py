@@ -24,7 +24,7 @@ from .entries import Entry
 from .training import Timing, uncached
 
 FIXED = 0xF1BED  # folded into the key of the seed: boards of the evaluations in training
-NODES = 2_000  # nodes that a search with the learned cost-to-go may store for a board, on average
+NODES = 4_000  # nodes that a search with the learned cost-to-go may store for a board, on average
 PROOF_NODES = 20_000  # the same, for the search that proves the optimum
 LONGEST = 128  # most moves of a plan
 KORF_BATCH = {"cpu": 20_000}  # boards expanded together, by platform
@@ -79,11 +79,15 @@ def solved(learner: Any, weights: PyTree[Array], known: Known) -> Plans:
 class Searches:
     """Searches from fixed boards, every `every` updates of a learner of a cost-to-go.
 
-    A log record gets the share of boards solved with the fewest moves, as `eval_return`.
+    A log record gets the share of boards solved with the fewest moves, as `eval_return`. The
+    weights with the highest share are kept, because training makes a few updates more after the
+    evaluation that stops it.
     """
 
     def __init__(self, every: int, known: Known, learner: Any) -> None:
         self.every, self.note = every, ""
+        self.best: PyTree[Array] | None = None  # None until the first evaluation
+        self._highest = -1.0  # share of boards that `best` solved with the fewest moves
         self._known, self._learner = known, learner
         self._weights: PyTree[Array] | None = None
 
@@ -98,6 +102,8 @@ class Searches:
         weights, self._weights = self._weights, None
         optimal = solved(self._learner, weights, self._known).optimal
         share = float(optimal.mean())
+        if share > self._highest:
+            self.best, self._highest = weights, share
         row["eval_return"] = [share]
         row[ERROR] = [float(optimal.std(ddof=1)) / len(optimal) ** 0.5]
         self.note = f"solved optimally {share:.1%}"
@@ -109,9 +115,13 @@ class Searches:
     def end(self) -> None:
         """Do nothing: searches write no files."""
 
+    def solved(self, known: Known) -> Plans:
+        """Search from boards with the weights `best`."""
+        return solved(self._learner, self.best, known)
+
 
 def load(folder: Path, known: Known) -> Plans:
-    """Search from boards with the cost-to-go of a run."""
+    """Search from boards with the last cost-to-go of a run."""
     return solved(*load_trained(folder, 0, ("davi",)), known)
 
 
