@@ -361,6 +361,26 @@ def test_an_attempt_at_the_cube_searches_and_replays(tmp_path):
     assert made["here"]["mean"] == made["there"]["mean"]
 
 
+def test_the_best_weights_of_a_cost_to_go_are_kept(monkeypatch):
+    """Training makes a few updates more after the evaluation that stops it."""
+
+    def solved(learner, weights, known):
+        return boards.Plans(np.zeros((10, 1)), np.arange(10) < int(weights["solved"]))
+
+    monkeypatch.setattr(boards, "solved", solved)
+    known = boards.Known(None, None, np.zeros(10))
+    searches = boards.Searches(1, known, None)
+    assert searches.best is None
+    shares = []
+    for update, count in enumerate((2, 9, 5)):
+        searches.begin(update, {"solved": jax.numpy.array([count])})
+        row = {}
+        searches.finish(row)
+        shares += row["eval_return"]
+    assert shares == [0.2, 0.9, 0.5]
+    assert searches.solved(known).optimal.mean() == 0.9
+
+
 @pytest.mark.full
 def test_the_easiest_of_korfs_boards_are_solved_and_replayed(monkeypatch):
     # enough nodes for two boards, in less memory
