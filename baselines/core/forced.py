@@ -1,8 +1,9 @@
 """Forced steps: steps in states with exactly one legal action, for example while the player sleeps.
 
-The agent decides nothing in a forced step. If the setting `skip_forced` is True, or if it is None
-and the environment's attribute `skips_forced` is True, a learner treats a decision and the forced
-steps after it as one step of a semi-Markov decision process (Sutton et al., 1999):
+The agent decides nothing in a forced step. The setting `skip_forced` says whether a learner skips
+forced steps; if it is None, the environment's attribute `skips_forced` says so. A learner that
+skips them treats a decision and the forced steps after it as one step of a semi-Markov decision
+process (Sutton et al., 1999):
 
 - Rewards between two decisions are added without a discount. Discount and trace of a step are 1 if
   the next state is forced and belongs to the same episode; else they are gamma and gamma * lambda.

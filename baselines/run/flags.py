@@ -67,17 +67,22 @@ def _spelled(argv: list[str], settings: Any) -> list[str]:
     """Return the arguments with a value after each flag of a boolean that may be None.
 
     `--x` becomes `--x True`, and `--no-x` becomes `--x False`. tyro reads such pairs only for
-    booleans that cannot be None.
+    booleans that cannot be None. Raises `RunError` for a value of `--no-x`.
     """
-    pairs = {}
-    for field in dataclasses.fields(settings):
-        if python_type(field.type) == bool | None:
-            name = field.name.replace("_", "-")
-            pairs |= {f"--{name}": [f"--{name}", "True"], f"--no-{name}": [f"--{name}", "False"]}
+    kinds = {field.name: python_type(field.type) for field in dataclasses.fields(settings)}
+    flags = {f"--{name}".replace("_", "-") for name, kind in kinds.items() if kind == bool | None}
     texts = []
-    for given, following in itertools.zip_longest(argv, argv[1:]):
-        has_value = following in ("True", "False", "None")
-        texts += [given] if has_value else pairs.get(given.replace("_", "-"), [given])
+    for given, following in itertools.zip_longest(argv, argv[1:], fillvalue=""):
+        name, has_equals, _ = given.replace("_", "-").partition("=")
+        positive = "--" + name.removeprefix("--no-")
+        if name in flags and not has_equals and following not in ("True", "False", "None"):
+            texts += [name, "True"]
+        elif name.startswith("--no-") and positive in flags:
+            if has_equals or following in ("True", "False", "None"):
+                raise RunError(f"{name} takes no value; give {positive} or {name} alone")
+            texts += [positive, "False"]
+        else:
+            texts.append(given)
     return texts
 
 

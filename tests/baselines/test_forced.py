@@ -344,6 +344,15 @@ def test_a_long_sleep_is_not_discounted(name):
     assert found[1] > 0.85
 
 
+@pytest.mark.parametrize(
+    "asked, says", [(True, "omit --skip-forced"), (None, "give --no-skip-forced")]
+)
+def test_the_error_without_masks_names_the_flag_that_helps(asked, says):
+    settings = ppo.Settings(skip_forced=asked)
+    with pytest.raises(ValueError, match=f"so no step is forced; {says}$"):
+        forced.check(ForcedSleeper(), settings, "ppo", None, "Sleepy-v0", masked=False)
+
+
 def test_the_error_for_craft_without_masks_says_how_to_get_masks():
     env = jaxenvs.make("Craft-Classic-Ids-v0", setup="original")
     with pytest.raises(ValueError, match=r"Craft-Classic-Ids-v0 forbids no.*give --setup masked"):

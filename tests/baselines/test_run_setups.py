@@ -9,6 +9,7 @@ from jaxenvs import cli
 from jaxenvs.baselines.core import forced
 from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.run import options, train
+from jaxenvs.baselines.storage.checkpoints import RunError
 from jaxenvs.baselines.storage.runs import Config, Run
 
 CLASSIC = "Craft-Classic-Ids-v0"
@@ -28,6 +29,8 @@ def test_a_new_run_names_its_setup():
         (["--skip-forced"], True, True),
         (["--no-skip-forced"], False, False),
         (["--skip_forced"], True, True),
+        (["--no_skip_forced"], False, False),
+        (["--skip-forced=False"], False, False),
         (["--skip-forced", "False", "--seeds", "2"], False, False),
         (["--skip-forced", "None"], True, False),
     ],
@@ -38,6 +41,12 @@ def test_the_flag_goes_before_the_setup(flags, in_eased, in_masked):
         made = options.config(options.parse([CLASSIC, "--setup", setup, *flags], "ppo"), "ppo")
         settings = ppo.Settings(**made.settings)
         assert forced.are_skipped(made.env, settings) == expected, setup
+
+
+@pytest.mark.parametrize("flags", [["--no-skip-forced", "True"], ["--no-skip-forced=False"]])
+def test_a_negative_flag_with_a_value_is_refused(flags):
+    with pytest.raises(RunError, match="--no-skip-forced takes no value; give --skip-forced or"):
+        options.parse([CLASSIC, *flags], "ppo")
 
 
 def test_an_old_run_is_masked():
