@@ -19,11 +19,12 @@ from ..run.train import chosen
 from .entries import POLICY, Entry
 
 DEVIATIONS = 1.959964  # half the width of a 95 % interval, in standard errors
-# Flags of `jaxenvs train` that would change the task, the seeds or the evaluations.
+# Flags of `jaxenvs train` that would change the task, the seeds or the evaluations, or would give
+# the learner something to start from.
 FIXED = (
     *("--seed", "--seeds", "--sweep", "--set", "--param", "--levels", "--total-steps"),
     *("--out", "--overwrite", "--resume", "--eval-episodes", "--eval-every", "--eval-greedy"),
-    *("--coordinator", "--processes", "--process", "--ray", "-h", "--help"),
+    *("--coordinator", "--processes", "--process", "--ray", "--demos", "-h", "--help"),
 )
 
 
@@ -62,7 +63,7 @@ class Watch:
 
 
 def check_flags(flags: Sequence[str]) -> None:
-    """Raise `UsageError` if flags would change the task, the seeds or the evaluations."""
+    """Raise `UsageError` if a flag is one of `FIXED`."""
     for flag in flags:
         name = flag.partition("=")[0].replace("_", "-")
         if name in FIXED:

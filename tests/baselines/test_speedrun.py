@@ -140,6 +140,7 @@ def test_a_missing_package_is_an_error_before_training(
         (["cartpole", "--", "--total-steps=5"], "--total-steps is fixed by the entry"),
         (["cartpole", "--", "--total_steps=5"], "--total-steps is fixed by the entry"),
         (["doorkey-8x8", "--", "--set", "obs=full"], "--set is fixed by the entry"),
+        (["doorkey-8x8", "--", "--algo", "bc", "--demos", "x"], "--demos is fixed by the entry"),
         (["15-puzzle-korf", "--", "--width", "3"], "15-puzzle-korf trains nothing; omit --width 3"),
         (["cartpole", "--json", "no/file.json"], "no folder no; create it first"),
         (["--check", "absent.json"], "absent.json cannot be read as JSON"),
