@@ -27,8 +27,8 @@ from .tables.gpu import MICRO_STEPS
 from .tables.text import tabulated
 
 GAMES = 64  # number of games in the batch
-NO_DRAWS = "small-no-draws"  # name of the size "small" without random numbers
-KINDS = {NO_DRAWS: SIZES["small"]._replace(draws=False), **SIZES}
+# The sizes, first for games without random numbers, then for games with random numbers.
+KINDS = {**SIZES, **{f"{name}-random": size._replace(draws=True) for name, size in SIZES.items()}}
 
 
 def compiled(size: Size, num_envs: int) -> str:

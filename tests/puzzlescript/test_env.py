@@ -248,16 +248,24 @@ def test_a_game_too_large_for_a_size_is_explained(tmp_path):
             PuzzleScript(game=str(wide), size=size)
 
 
-@pytest.mark.parametrize(("game", "rigid", "middle"), [("bodies", 7, 0), ("beams", 0, 2)])
-def test_a_named_size_is_extended_by_rigid_rules_and_two_ellipses(game, rigid, middle):
-    path = engine.HERE / "games" / f"{game}.txt"
+@pytest.mark.parametrize(
+    ("path", "draws", "rigid", "middle"),
+    [
+        (engine.HERE / "games" / "bodies.txt", False, 7, 0),
+        (engine.HERE / "games" / "beams.txt", True, 0, 2),
+        (collection.SHIPPED / "garden.txt", True, 0, 0),
+        (collection.SHIPPED / "crates.txt", False, 0, 0),
+    ],
+    ids=lambda value: getattr(value, "stem", None),
+)
+def test_a_named_size_is_extended_only_by_the_rare_features_of_the_game(path, draws, rigid, middle):
     found = features.report(puzzlescript.load(path))
     assert found.fits == "small"
-    assert ("rigid" in found.features) == (rigid > 0)
-    assert ("two ellipses in a row" in found.features) == (middle > 0)
-    for size in ("small", "auto"):
-        chosen = PuzzleScript(game=str(path), size=size).collection.size
-        assert (chosen.side, chosen.rigid, chosen.middle) == (16, rigid, middle)
+    used = {name.split()[0] for name in found.features}
+    assert ("random" in used, "rigid" in used, "two" in used) == (draws, rigid > 0, middle > 0)
+    for name in ("small", "auto"):
+        size = PuzzleScript(game=str(path), size=name).collection.size
+        assert (size.side, size.draws, size.rigid, size.middle) == (16, draws, rigid, middle)
 
 
 def test_a_game_of_messages_is_explained(tmp_path):

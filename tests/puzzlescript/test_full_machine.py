@@ -135,7 +135,7 @@ def compared(games: Iterable[Play]) -> collections.Counter[str]:
     found = collections.Counter(each for each in packers if isinstance(each, str))
     chosen = [(p, g) for p, g in zip(packers, games, strict=True) if isinstance(p, Packer)]
     needed = [p.level_size(p.game.levels[g.level]) for p, g in chosen]  # type: ignore[arg-type]
-    small = SIZES["small"]
+    small = SIZES["small"]._replace(draws=True)
     large = iter(plays.shared([size for size in needed if not small.holds(size)], SHARED))
     sizes = [small if small.holds(size) else next(large) for size in needed]
     rows = sorted(zip(sizes, range(len(chosen)), strict=True))

@@ -256,9 +256,12 @@ def _applied(
     sure = jnp.where(simple, choice.changes, choice.is_found)
     altered = jnp.where(tables.draws[rule], altered, sure) if p.size.draws else sure
     is_same = tables.first[rule] == tables.first[turn.rule]
-    waiting = choice.waiting
+    waiting, size = choice.waiting, p.size
+    # Not `waiting.at[0, 0].set`, for which a GPU would copy the whole array.
+    is_head = (planes.index(size.rows) == 0)[:, None] & (planes.index(size.gaps) == 0)
+    left = jnp.where(is_head[..., None, None], choice.left, waiting)
     after = turn._replace(
-        waiting=jnp.where(simple, waiting.at[0, 0].set(choice.left), waiting),
+        waiting=jnp.where(simple, left, waiting),
         pointer=choice.at,
         applying=jnp.where(simple, choice.is_left, choice.is_found),
         changed=(is_same & turn.changed) | altered,

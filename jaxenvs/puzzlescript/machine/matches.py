@@ -96,16 +96,18 @@ def unions_by_parts(sets: UInt32[Array, "sets plane_words"], base: Array) -> UIn
     part once. The union of a set is then the union of one subset per part.
     """
     count = -(-len(base) // PART)
-    padded = jnp.pad(base, [(0, count * PART - len(base)), (0, 0), (0, 0)])
-    parts = padded.reshape(count, 1, PART, *base.shape[1:])
+    # One more part, without planes, comes first. Without it, XLA would compute the multiples of 16
+    # in `place` in a separate kernel.
+    padded = jnp.pad(base, [(PART, count * PART - len(base)), (0, 0), (0, 0)])
+    parts = padded.reshape(count + 1, 1, PART, *base.shape[1:])
     selections = planes.index(1 << PART)[:, None] >> planes.index(PART) & 1 != 0
     kept = jnp.where(selections[:, :, None, None], parts, jnp.uint32(0))
     of_parts = planes.union(kept, 2)
     first_plane = planes.index(count) * PART
     selection = sets[:, first_plane // WORD] >> (first_plane % WORD).astype(np.uint32)
     selection = (selection & np.uint32((1 << PART) - 1)).astype(jnp.int32)
-    place = selection + (planes.index(count) << PART)
-    read = of_parts.reshape(count << PART, *base.shape[1:])[place]
+    place = selection + (planes.index(count) + np.int32(1) << PART)
+    read = of_parts.reshape(count + 1 << PART, *base.shape[1:])[place]
     return planes.union(read, 1)
 
 
@@ -186,10 +188,10 @@ def row_results(
         tail, tail_changes = tests.tail, tests.tail_changes
         if between := p.size.middle:
             middle = p.tables.middle_length[rules]
-            parts = [_starts(part, direction, middle, between) for part in (tail, tail_changes)]
+            parts = _starts(jnp.stack([tail, tail_changes]), direction, middle, between)
             tail, tail_changes = ellipses.joined(tests, middle, *parts)
-        any_tail = _starts(tail, direction, length, p.size.cells)
-        changing_tail = _starts(tail_changes, direction, length, p.size.cells)
+        both = jnp.stack([tail, tail_changes])
+        any_tail, changing_tail = _starts(both, direction, length, p.size.cells)
         has_tail = (p.tables.tail_length[rules] > 0)[..., None, None]
         changes = jnp.where(has_tail, changes & any_tail | head & changing_tail, changes)
         head = jnp.where(has_tail, head & any_tail, head)
@@ -225,9 +227,8 @@ def _starts_by_lines(tail: Array, direction: Array, length: Array) -> Array:
     seen = jnp.where(far[..., None], tail[..., None, :, :], jnp.uint32(0))
     in_column = planes.union(seen, tail.ndim - 1)
     # Numbers of the first and of the last column of each line of the tail.
-    column = planes.index(words) * np.int32(WORD)  # number of the first column of each word
-    lowest = column + planes.lowest(tail)
-    highest = column + np.int32(WORD - 1) - jax.lax.clz(tail).astype(jnp.int32)
+    lowest = planes.column_of(planes.lowest(tail))
+    highest = planes.column_of(np.int32(WORD - 1) - jax.lax.clz(tail).astype(jnp.int32))
     first = jnp.where(tail != 0, lowest, side).min(axis=-1, keepdims=True)
     last = jnp.where(tail != 0, highest, -1).max(axis=-1, keepdims=True)
     to_right = ~planes.columns_behind(last - by, words)
@@ -294,9 +295,10 @@ def of_rule(
     # The arrays may have more rows than the rule, but a tuple needs a match for every row of the
     # arrays. Each surplus row therefore gets one match, which changes nothing.
     absent = (length == 0)[:, None, None, None]
-    only = planes.cell(jnp.int32(0), jnp.int32(0), size.side, size.words)
-    only = jnp.where((planes.index(size.gaps) == 0)[:, None, None], only, jnp.uint32(0))
-    return jnp.where(absent, only, found), jnp.where(absent, jnp.uint32(0), change)
+    only = absent & (planes.index(size.gaps) == 0)[:, None, None]
+    only = only & (planes.index(size.side) == 0)[:, None] & (planes.index(size.words) == 0)
+    found = jnp.where(absent, only.astype(jnp.uint32), found)
+    return found, jnp.where(absent, jnp.uint32(0), change)
 
 
 def numbers(

@@ -217,8 +217,8 @@ def numbers(plane: Plane, vertical: Bool[Array, ""]) -> Int32[Array, "*batch sid
 
     Cells are numbered from 0 line by line, or column by column if `vertical`.
     """
-    side, words = plane.shape[-2:]
-    x, y = lowest(plane) + np.int32(WORD) * index(words), index(side)[:, None]
+    side = plane.shape[-2]
+    x, y = column_of(lowest(plane)), index(side)[:, None]
     outer, inner = jnp.where(vertical, x, y), jnp.where(vertical, y, x)
     return jnp.where(plane != 0, outer * np.int32(side) + inner, NONE)
 
@@ -267,6 +267,20 @@ def line(
     return jnp.where(vertical, column(number, words), lines)
 
 
+def column_of(bit: Int32[Array, "*batch words"]) -> Int32[Array, "*batch words"]:
+    """Return the number of the column of a bit of each word of a line."""
+    return bit - np.int32(WORD) + _ends(bit.shape[-1])
+
+
+def _ends(words: int) -> np.ndarray:
+    """Return, for each word of a line, the number of columns in it and in the words before it.
+
+    Multiples of `WORD` from 0 on would be a multiplied iota for XLA, which is a separate kernel on
+    a GPU. From `WORD` on, they are a constant.
+    """
+    return (index(words) + np.int32(1)) * np.int32(WORD)
+
+
 def column(x: Int32[Array, "*batch one"], words: int) -> UInt32[Array, "*batch words"]:
     """Return the words of a line in which only the bit of column `x` is set."""
     bit = jnp.uint32(1) << (x & WORD - 1).astype(jnp.uint32)
@@ -275,7 +289,7 @@ def column(x: Int32[Array, "*batch one"], words: int) -> UInt32[Array, "*batch w
 
 def columns_behind(x: Int32[Array, "*batch one"], words: int) -> UInt32[Array, "*batch words"]:
     """Return the words of a line in which the bits of all columns after column `x` are set."""
-    place = (x + 1 - np.int32(WORD) * index(words)).clip(0, WORD)
+    place = (x + np.int32(WORD + 1) - _ends(words)).clip(0, WORD)
     bits = ALL << (place & WORD - 1).astype(jnp.uint32)
     return jnp.where(place == WORD, jnp.uint32(0), bits)
 

@@ -144,6 +144,7 @@ def targets(
     is_single = used & is_found
     cells = jnp.where(is_single[..., None, None], one, jnp.uint32(0))
     rows = jnp.stack([planes.forth(starts, direction, c) for c in range(size.cells)])
-    rows = jnp.where(used[0, : size.cells, None, None], rows, jnp.uint32(0))
+    in_row = planes.index(size.cells) < length[0]
+    rows = jnp.where(in_row[:, None, None], rows, jnp.uint32(0))
     padding = [(0, size.rows - 1), (0, size.width - size.cells), (0, 0), (0, 0)]
     return Target(tables.cells[rule], cells | jnp.pad(rows[None], padding), is_single)
