@@ -13,7 +13,8 @@ import plays
 import pytest
 
 from jaxenvs import puzzlescript
-from jaxenvs.puzzlescript.machine import START, Machine, Packer, Size, matches
+from jaxenvs.puzzlescript.machine import START, Machine, Packer, Size, matches, planes
+from jaxenvs.puzzlescript.machine import lanes as batching
 from jaxenvs.puzzlescript.tables import Level
 
 DIGITS = 8  # number of hexadecimal digits of the digest of a board
@@ -174,6 +175,17 @@ def test_unions_of_planes_by_parts_are_the_unions(count):
     expected = matches.unions(jnp.asarray(sets), rare)
     assert jnp.array_equal(matches.unions_by_parts(jnp.asarray(sets), rare), expected)
     assert len(np.unique(expected)) > 3
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("feature", ["", "rigid", "middle"])
+def test_recorded_plays_with_the_code_for_a_gpu_equal_the_engine(feature, monkeypatch):
+    for module in (batching, matches, planes):
+        monkeypatch.setattr(module, "by_platform", lambda *given, cpu, default: default(*given))
+    monkeypatch.setattr(matches, "MANY", 0)  # unions of planes by parts in every size
+    found = lanes(feature)
+    play = plays.program.__wrapped__(found.machine, True)  # a new program, not the one of a CPU
+    assert not mistakes(found, parts(found, quick(found), QUICK)[0], play, QUICK)
 
 
 @pytest.mark.full
