@@ -16,6 +16,7 @@ from . import (  # noqa: F401 - each registers its tables
     readme,
     reliability,
     runs,
+    setups,
     solutions,
     speedruns,
     texts,

@@ -201,41 +201,6 @@ for _name, _file, _most, _marks in (
     of_rows(_name, f"{RUNS}/{_file}.json", _along(_most, [_K * mark for mark in _marks]))
 
 
-def _skips_forced(row: dict[str, Any]) -> str:
-    """Say whether a run skipped forced steps; without a flag, its setup decides."""
-    words = row["command"].split()
-    is_default = row["setup"] == "eased" and "--no-skip-forced" not in words
-    return "skipped" if is_default or "--skip-forced" in words else "decisions"
-
-
-def _gamma(row: dict[str, Any]) -> str:
-    words = row["command"].split()
-    return words[words.index("--gamma") + 1]
-
-
-def _in_masked(row: dict[str, Any]) -> list[dict[str, Any]]:
-    return [seed["here"] for seed in row["evaluations"]["masked"]["seeds"]]
-
-
-def _with_error(row: dict[str, Any]) -> str:
-    found = _in_masked(row)
-    return ", ".join(f"{each['mean_return']:.2f} ± {each['error']:.2f}" for each in found)
-
-
-of_rows(
-    "runs-craft-setups",
-    f"{RUNS}/craft_setups.json",
-    {
-        "setup of the training": of("setup"),
-        "forced steps": _skips_forced,
-        "gamma": _gamma,
-        "return of each seed in `masked`": _with_error,
-        "length": lambda row: listed((each["mean_length"] for each in _in_masked(row)), 0),
-        "steps/s": SPEED,
-    },
-)
-
-
 def _by_seed(row: dict[str, Any]) -> str:
     return ", ".join(f"{100 * s['success_rate']:.0f} %" for s in row["evaluation"]["per_seed"])
 

@@ -1,0 +1,94 @@
+"""Tables of the runs of Craft that differ in setup, forced steps and discount."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from .registry import RUNS, of_rows, table
+from .text import Table, listed, of
+
+FILE = f"{RUNS}/craft_setups.json"
+
+
+def _forced(row: dict[str, Any]) -> str:
+    """Say how a run counts forced steps; without a flag, its setup decides."""
+    words = row["command"].split()
+    is_default = row["setup"] == "eased" and "--no-skip-forced" not in words
+    return "skipped" if is_default or "--skip-forced" in words else "decisions"
+
+
+def _gamma(row: dict[str, Any]) -> str:
+    words = row["command"].split()
+    return words[words.index("--gamma") + 1]
+
+
+def _in_masked(row: dict[str, Any]) -> list[dict[str, Any]]:
+    return [seed["here"] for seed in row["evaluations"]["masked"]["seeds"]]
+
+
+def _returns(row: dict[str, Any]) -> list[float]:
+    return [each["mean_return"] for each in _in_masked(row)]
+
+
+def _with_errors(row: dict[str, Any]) -> str:
+    return ", ".join(f"{each['mean_return']:.2f} ± {each['error']:.2f}" for each in _in_masked(row))
+
+
+of_rows(
+    "runs-craft-setups",
+    FILE,
+    {
+        "setup of the training": of("setup"),
+        "forced steps": _forced,
+        "gamma": _gamma,
+        "return of each seed in `masked`": _with_errors,
+        "mean": lambda row: f"{statistics.mean(_returns(row)):.2f}",
+        "length": lambda row: listed((each["mean_length"] for each in _in_masked(row)), 0),
+    },
+)
+
+
+class Factor(NamedTuple):
+    """A property in which runs differ: the function that reads it, and its two values."""
+
+    change: str  # the change from the first value to the second
+    read: Callable[[dict[str, Any]], str]
+    values: tuple[str, str]
+
+
+FACTORS = (
+    Factor("setup `eased` instead of `masked`", of("setup"), ("masked", "eased")),
+    Factor("forced steps skipped", _forced, ("decisions", "skipped")),
+    Factor("gamma 0.997 instead of 0.99", _gamma, ("0.99", "0.997")),
+)
+
+
+@table("effects-craft-setups", FILE)
+def effects(rows: Sequence[dict[str, Any]]) -> Table:
+    """Return the mean effect of each factor on the return.
+
+    An effect is the difference between the mean of the rows with the second value of the factor and
+    the mean of the other rows. Each row counts once, whatever its number of seeds. Its standard
+    error assumes that the spread between seeds is equal in all rows.
+    """
+    returns = [_returns(row) for row in rows]
+    means = [statistics.mean(each) for each in returns]
+    deviations = [(x - m) ** 2 for each, m in zip(returns, means, strict=True) for x in each]
+    more = len(deviations) - len(rows)  # number of seeds beyond the first of each row
+    variance = sum(deviations) / more if more else math.nan
+
+    def mean(chosen: Sequence[int]) -> tuple[float, float]:
+        """Return the mean over these rows, and its variance."""
+        spread = sum(variance / len(returns[i]) for i in chosen)
+        return statistics.mean(means[i] for i in chosen), spread / len(chosen) ** 2
+
+    made = []
+    for factor in FACTORS:
+        groups = [
+            mean([i for i, row in enumerate(rows) if factor.read(row) == value])
+            for value in factor.values
+        ]
+        (before, error), (after, other) = groups
+        made.append([factor.change, f"{after - before:+.2f}", f"{math.sqrt(error + other):.2f}"])
+    return Table(["change", "effect on the return", "standard error"], made)

@@ -1,0 +1,46 @@
+"""Tests of the table with the effects of setup, forced steps and discount in Craft."""
+
+import itertools
+from typing import Any
+
+from jaxenvs.benchmarks.tables.setups import effects
+
+
+def row(setup: str, flag: str, gamma: str, returns: list[float]) -> dict[str, Any]:
+    """Return a record of runs as in `craft_setups.json`, with the fields that the table reads."""
+    seeds = [{"here": {"mean_return": value}} for value in returns]
+    command = f"jaxenvs train Craft-Ids-v0 --gamma {gamma} {flag} --set setup={setup}"
+    return {"setup": setup, "command": command, "evaluations": {"masked": {"seeds": seeds}}}
+
+
+def rows(seeds: int = 2) -> list[dict[str, Any]]:
+    """Return rows with known effects; the seeds of a row are 0.5 above and below its mean."""
+    made = []
+    flags = ("--no-skip-forced", "--skip-forced")
+    for setup, flag, gamma in itertools.product(("masked", "eased"), flags, ("0.99", "0.997")):
+        mean = 10.0 + (setup == "eased") - 2.0 * (flag == "--skip-forced") + 0.5 * (gamma > "0.99")
+        made.append(row(setup, flag, gamma, [mean + 0.5 * (-1) ** i for i in range(seeds)]))
+    return made
+
+
+def test_effects_are_differences_between_means_of_rows():
+    assert [[effect, error] for _, effect, error in effects(rows()).rows] == [
+        ["+1.00", "0.35"],
+        ["-2.00", "0.35"],
+        ["+0.50", "0.35"],
+    ]
+
+
+def test_a_row_counts_once_whatever_its_number_of_seeds():
+    some = [*rows()[:-1], *rows(seeds=4)[-1:]]
+    found = effects(some).rows
+    assert [effect for _, effect, _ in found] == ["+1.00", "-2.00", "+0.50"]
+    assert {error for *_, error in found} == {"0.32"}
+
+
+def test_runs_in_the_setup_eased_skip_forced_steps_by_default():
+    some = rows()
+    for each in some:
+        if each["setup"] == "eased":
+            each["command"] = each["command"].replace(" --skip-forced", "")
+    assert effects(some) == effects(rows())
