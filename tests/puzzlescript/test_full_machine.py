@@ -135,11 +135,12 @@ def compared(games: Iterable[Play]) -> collections.Counter[str]:
     found = collections.Counter(each for each in packers if isinstance(each, str))
     chosen = [(p, g) for p, g in zip(packers, games, strict=True) if isinstance(p, Packer)]
     needed = [p.level_size(p.game.levels[g.level]) for p, g in chosen]  # type: ignore[arg-type]
-    small = SIZES["small"]._replace(draws=True)
-    large = iter(plays.shared([size for size in needed if not small.holds(size)], SHARED))
-    sizes = [small if small.holds(size) else next(large) for size in needed]
+    small = [SIZES["small"]._replace(draws=size.draws) for size in needed]
+    pairs = [*zip(small, needed, strict=True)]
+    large = iter(plays.shared([size for one, size in pairs if not one.holds(size)], SHARED))
+    sizes = [one if one.holds(size) else next(large) for one, size in pairs]
     rows = sorted(zip(sizes, range(len(chosen)), strict=True))
-    wrong, last = [], small
+    wrong, last = [], SIZES["small"]
     with engine.Engine() as node:
         for size, i in rows:
             if size != last:

@@ -237,6 +237,25 @@ def test_a_random_group_is_applied_although_a_rule_behind_it_has_an_effect():
     assert left == {"background", "player"}
 
 
+@pytest.mark.parametrize("draws", [False, True])
+def test_an_again_turn_that_changes_nothing_does_not_win(draws):
+    """The turn that starts a level cannot win it; the engine omits an `again` turn without effect.
+
+    In the engine, the level is won by the first input after the start.
+    """
+    source = (engine.HERE / "games" / "minimal.txt").read_text("utf-8")
+    source = "run_rules_on_level_start\n" + re.sub(
+        r"\[ > Player .*", "[ Goal ] -> [ ] again", source
+    )
+    packer = Packer(puzzlescript.parse(source.replace("All Goal on Crate", "Some Crate")))
+    (level,) = (each for each in packer.game.levels if isinstance(each, Level))
+    size = packer.level_size(level)._replace(draws=draws)
+    play, tables = plays.program(Machine(size), False), plays.tables([packer], size)
+    started = play(tables, np.int32(0), plays.start(level, size), np.int32(START), np.int32(0))[0]
+    assert not started.won
+    assert play(tables, np.int32(0), started, np.int32(0), np.int32(0))[0].won
+
+
 def test_a_restart_at_the_start_of_a_level_runs_the_rules_once_more():
     """A restart in the first turn of a level runs the rules once more.
 

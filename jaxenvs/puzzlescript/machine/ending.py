@@ -31,7 +31,10 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
     restarts = restarted & p.tables.at_start.all
     checks = restarted & ~restarts
     holds = wins(p, found)
-    won = ~cancelled & ~turn.is_restart & ((queue & sizes.WIN > 0) | holds)
+    # The engine does not take an `again` turn that would change nothing. Sizes with random numbers
+    # play a trial to find out. Here the turn is played, but it cannot win by the win conditions.
+    taken = jnp.bool_(True) if p.size.draws else (turn.agains == 0) | modified
+    won = ~cancelled & ~turn.is_restart & ((queue & sizes.WIN > 0) | (holds & taken))
     won = (won | (turn.is_restart & holds)) & ~turn.is_start & is_real & ~restarted
     goes_on = ~cancelled & ~won & ~restarted
     again = goes_on & is_real & (queue & sizes.AGAIN > 0) & modified
