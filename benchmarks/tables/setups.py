@@ -19,11 +19,13 @@ def _forced(row: dict[str, Any]) -> str:
 
 
 def _gamma(row: dict[str, Any]) -> str:
+    """Return the discount as the command writes it."""
     words = row["command"].split()
     return words[words.index("--gamma") + 1]
 
 
 def _in_masked(row: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return each seed's evaluation in the setup `masked`."""
     return [seed["here"] for seed in row["evaluations"]["masked"]["seeds"]]
 
 
@@ -68,27 +70,26 @@ FACTORS = (
 def effects(rows: Sequence[dict[str, Any]]) -> Table:
     """Return the mean effect of each factor on the return.
 
-    An effect is the difference between the mean of the rows with the second value of the factor and
-    the mean of the other rows. Each row counts once, whatever its number of seeds. Its standard
-    error assumes that the spread between seeds is equal in all rows.
+    An effect is the mean of the rows with the second value of the factor minus the mean of the rows
+    with the first value. Each row counts once, whatever its number of seeds. The standard error of
+    an effect assumes that the spread between seeds is equal in all rows. It is empty if no row has
+    several seeds.
     """
     returns = [_returns(row) for row in rows]
     means = [statistics.mean(each) for each in returns]
-    deviations = [(x - m) ** 2 for each, m in zip(returns, means, strict=True) for x in each]
-    more = len(deviations) - len(rows)  # number of seeds beyond the first of each row
-    variance = sum(deviations) / more if more else math.nan
+    squares = [(x - m) ** 2 for each, m in zip(returns, means, strict=True) for x in each]
+    freedom = len(squares) - len(rows)  # degrees of freedom of the spread between seeds
 
-    def mean(chosen: Sequence[int]) -> tuple[float, float]:
-        """Return the mean over these rows, and its variance."""
-        spread = sum(variance / len(returns[i]) for i in chosen)
-        return statistics.mean(means[i] for i in chosen), spread / len(chosen) ** 2
+    def effect(factor: Factor) -> list[str]:
+        """Return the factor's row of the table."""
+        first, second = ([factor.read(row) == value for row in rows] for value in factor.values)
+        weights = [b / sum(second) - a / sum(first) for a, b in zip(first, second, strict=True)]
+        difference = sum(w * m for w, m in zip(weights, means, strict=True))
+        if not freedom:
+            return [factor.change, f"{difference:+.2f}", ""]
+        inverse = sum(w**2 / len(each) for w, each in zip(weights, returns, strict=True))
+        error = math.sqrt(sum(squares) / freedom * inverse)
+        return [factor.change, f"{difference:+.2f}", f"{error:.2f}"]
 
-    made = []
-    for factor in FACTORS:
-        groups = [
-            mean([i for i, row in enumerate(rows) if factor.read(row) == value])
-            for value in factor.values
-        ]
-        (before, error), (after, other) = groups
-        made.append([factor.change, f"{after - before:+.2f}", f"{math.sqrt(error + other):.2f}"])
-    return Table(["change", "effect on the return", "standard error"], made)
+    head = ["change", "effect on the return", "standard error"]
+    return Table(head, [effect(factor) for factor in FACTORS])

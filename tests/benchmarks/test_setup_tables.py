@@ -38,6 +38,14 @@ def test_a_row_counts_once_whatever_its_number_of_seeds():
     assert {error for *_, error in found} == {"0.32"}
 
 
+def test_one_seed_per_row_gives_effects_without_standard_errors():
+    assert [cells[1:] for cells in effects(rows(seeds=1)).rows] == [
+        ["+1.00", ""],
+        ["-2.00", ""],
+        ["+0.50", ""],
+    ]
+
+
 def test_runs_in_the_setup_eased_skip_forced_steps_by_default():
     some = rows()
     for each in some:
