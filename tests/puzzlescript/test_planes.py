@@ -61,13 +61,13 @@ def test_places_since_a_number(side, gaps, vertical):
 
 @pytest.mark.parametrize("side", [5, 16, 32, 33, 64])
 def test_starts_by_lines_equal_starts_by_steps(side):
-    tail = jnp.stack([drawn(side, 200, 2, density=share / side)[0] for share in (0.2, 0.1)])
+    tail, _ = drawn(side, 200, 2, density=0.2 / side)
     draw = np.random.default_rng(side)
     direction, length = (
         jnp.asarray(draw.integers(end, size=(200, 2), dtype=np.int32)) for end in (4, 5)
     )
-    steps = matches._starts_by_steps(tail, direction, length, 4)
-    lines = matches._starts_by_lines(tail, direction, length)
+    steps = matches._starts_by_steps(jnp.asarray(tail), direction, length, 4)
+    lines = matches._starts_by_lines(jnp.asarray(tail), direction, length)
     steps, lines = (planes.flags(plane, side) for plane in (steps, lines))
     assert (steps == lines).all() and lines.any() and not lines.all()
 

@@ -188,10 +188,10 @@ def row_results(
         tail, tail_changes = tests.tail, tests.tail_changes
         if between := p.size.middle:
             middle = p.tables.middle_length[rules]
-            parts = _starts(jnp.stack([tail, tail_changes]), direction, middle, between)
+            parts = [_starts(part, direction, middle, between) for part in (tail, tail_changes)]
             tail, tail_changes = ellipses.joined(tests, middle, *parts)
-        both = jnp.stack([tail, tail_changes])
-        any_tail, changing_tail = _starts(both, direction, length, p.size.cells)
+        any_tail = _starts(tail, direction, length, p.size.cells)
+        changing_tail = _starts(tail_changes, direction, length, p.size.cells)
         has_tail = (p.tables.tail_length[rules] > 0)[..., None, None]
         changes = jnp.where(has_tail, changes & any_tail | head & changing_tail, changes)
         head = jnp.where(has_tail, head & any_tail, head)
