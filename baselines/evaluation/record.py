@@ -37,6 +37,7 @@ from ..storage.runs import Config, Run
 from .curve import Curve, panels, points
 
 POINTS = 40  # number of points to which a recorded learning curve is thinned
+OR = " or "  # separates the names of devices in a line whose runs were made on different devices
 # keys of the output of `jaxenvs eval --json` that the JSON table copies
 RECORDED = ("fields", "params", "episodes", "policy", "seeds")
 
@@ -199,6 +200,8 @@ def _merge(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         **group[0],
         "command": f"{command} --seed {{{','.join(first)}}}",
+        "device": _devices([record["device"] for record in group]),
+        "date": max(record["date"] for record in group),
         "seeds": len(evaluation["per_seed"]),
         "seconds": round(sum(record["seconds"] for record in group), 3),
         "steps_per_second": round(float(speed), 1),
@@ -207,6 +210,11 @@ def _merge(command: str, group: list[dict[str, Any]]) -> dict[str, Any]:
         "last_returns": [x for record in group for x in record["last_returns"]],
         "curve": {**group[0]["curve"], "returns": [[*itertools.chain(*line)] for line in returns]},
     }
+
+
+def _devices(names: list[str]) -> str:
+    """Return the different names of devices, separated by "or"; a name may itself list several."""
+    return OR.join(dict.fromkeys(one for name in names for one in name.split(OR)))
 
 
 def _joined(group: list[dict[str, Any]]) -> dict[str, Any]:

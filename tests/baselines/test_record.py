@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 
 import numpy as np
 import pytest
@@ -160,6 +161,18 @@ def test_seeds_evaluated_by_other_policies_stay_apart(tmp_path):
     found = [known["evaluation"] for known in json.loads(table.read_text())]
     kinds = [(x["policy"]["actions"], len(x["per_seed"])) for x in found]
     assert kinds == [("sampled", 2), ("greedy", 1)]
+
+
+def test_a_line_names_all_devices_of_its_runs_and_the_last_date(tmp_path):
+    days = {0: 1, 1: 3, 2: 2}
+    for seed, day in days.items():
+        evaluated(tmp_path, seed)
+        os.utime(tmp_path / f"{seed}" / "log.jsonl", (0, day * 86_400))
+    table = tmp_path / "table.json"
+    for seed, device in enumerate(("a lap; XLA_FLAGS=1", "a desk", "a lap; XLA_FLAGS=1")):
+        assert record.main([str(table), str(tmp_path / f"{seed}"), "--device", device]) == 0
+    (line,) = json.loads(table.read_text())
+    assert line["device"] == "a lap; XLA_FLAGS=1 or a desk" and line["date"] == "1970-01-04"
 
 
 def test_titles_of_curves_name_the_game(tmp_path):
