@@ -20,6 +20,7 @@ from jaxtyping import Array, PyTree
 
 from jaxenvs.commands.fields import PARAM, SETUP
 from jaxenvs.core import registry
+from jaxenvs.core.env import Env
 from jaxenvs.core.extras import require
 from jaxenvs.core.masking import is_masked
 from jaxenvs.core.param_values import settings
@@ -27,6 +28,7 @@ from jaxenvs.core.typed import pip
 from jaxenvs.core.wrappers import PreviousStep, Wrapper
 
 from ..core.episodes import Episodes
+from ..core.planning import Search
 from ..core.policy import Policy
 
 LARGEST_SEED = 2**31 - 1
@@ -42,7 +44,16 @@ def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = Fa
     Raises `NotThereError` if the package lacks the environment with its settings, or an input that
     the policy needs, and `MissingExtraError` if the package is not installed.
     """
-    env, spec = policy.env, registry.spec(policy.env_id)
+    check(policy.env, policy.env_id, package, policy.search)
+    return PACKAGES[package](policy, registry.spec(policy.env_id).upstream, key, count, greedy)
+
+
+def check(env: Env, id: str, package: str, search: Search | None = None) -> None:
+    """Raise `NotThereError` if a policy of `env`, which has this id, cannot play in a package.
+
+    `search` chooses the policy's actions, None: its network does. This does not need the package.
+    """
+    spec = registry.spec(id)
     if isinstance(env, PreviousStep):
         raise NotThereError(f"{package} does not show the previous step, which this policy reads")
     if isinstance(env, Wrapper):
@@ -70,7 +81,19 @@ def play(policy: Policy, package: str, key: Array, count: int, greedy: bool = Fa
         pairs = " ".join(f"{name}={value}" for name, value in params.items())
         advice = f"; its params are {PARAM} {pairs}" if pairs else ""
         raise NotThereError(f"{package} has no {spec.upstream} with {', '.join(changed)}{advice}")
-    return PACKAGES[package](policy, spec.upstream, key, count, greedy)
+    if package != "craftax":
+        _check_shown(env, spec.upstream, package, search)
+
+
+def _check_shown(env: Env, upstream_id: str, package: str, search: Search | None) -> None:
+    """Raise `NotThereError` if a policy reads masks or states, which a package does not show."""
+    if is_masked(env):
+        raise NotThereError(f"{package} does not tell which actions of {upstream_id} are legal")
+    if search and search.needs_state:
+        raise NotThereError(
+            f"{package} does not show its state, and the policy's search steps the {search.model}: "
+            f"give --simulations 0 to play without the search"
+        )
 
 
 def check_installed(package: str) -> None:
@@ -117,13 +140,6 @@ def _gymnasium(policy: Policy, id: str, key: Array, count: int, greedy: bool) ->
     env = policy.env
     check_installed(env.package)
     importlib.import_module(env.package)  # importing the package registers its ids
-    if is_masked(env):
-        raise NotThereError(f"{env.package} does not tell which actions of {id} are legal")
-    if policy.search and policy.search.needs_state:
-        raise NotThereError(
-            f"{env.package} does not show its state, and the policy's search steps the "
-            f"{policy.search.model}: give --simulations 0 to play without the search"
-        )
     chosen = jax.jit(jax.vmap(functools.partial(policy.decide, greedy=greedy), (0, 0, 0, None)))
     seeds = np.asarray(jax.random.randint(key, (count,), 0, LARGEST_SEED))
     envs, shown = _begun(env.package, id, seeds)

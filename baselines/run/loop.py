@@ -235,9 +235,6 @@ def _rewind(run: Run, done: int) -> None:
         ) from error
 
 
-_TRAIN = train  # second name of `train`, which a parameter of `command` shadows
-
-
 def command(
     algorithm: Algorithm,
     argv: list[str],
@@ -253,7 +250,7 @@ def command(
     `callback`.
     """
     try:
-        trace = _trace if train is _TRAIN else None
+        trace = None if algorithm.command else _trace
         options, run, learner = prepare(argv, algorithm.name, build, trace)
     except SystemExit as stop:  # --help, or an unknown flag
         return int(stop.code or 0)

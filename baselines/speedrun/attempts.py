@@ -18,7 +18,7 @@ from ..evaluation.command import here as played
 from ..storage.runs import load_policy
 from . import boards
 from .entries import HEURISTIC, POLICY, SEARCH, Entry
-from .training import DEVIATIONS, Timing, trained
+from .training import DEVIATIONS, Timing, interval, trained
 
 # Folded into the key of the seed: the final check plays levels of no evaluation in training.
 FRESH = 0xF2E54
@@ -108,7 +108,8 @@ def of_heuristic(
     made: list[boards.Searches] = []
 
     def look(learner: Any) -> boards.Searches:
-        made.append(boards.Searches(entry.every, known, learner))
+        every = interval(entry, learner.settings) if entry.every else 0
+        made.append(boards.Searches(every, known, learner))
         return made[0]
 
     timing = trained(entry, seed, flags, folder, look)

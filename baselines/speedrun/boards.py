@@ -21,7 +21,7 @@ from ..run.tracking import ERROR
 from ..storage.heuristics import trained as load_trained
 from . import moves
 from .entries import Entry
-from .training import Timing, uncached
+from .training import DAVI, Timing, uncached
 
 FIXED = 0xF1BED  # folded into the key of the seed: boards of the evaluations in training
 NODES = 4_000  # nodes that a search with the learned cost-to-go may store for a board, on average
@@ -122,7 +122,7 @@ class Searches:
 
 def load(folder: Path, known: Known) -> Plans:
     """Search from boards with the last cost-to-go of a run."""
-    return solved(*load_trained(folder, 0, ("davi",)), known)
+    return solved(*load_trained(folder, 0, (DAVI,)), known)
 
 
 def replayed_cubes(known: Known, plans: Plans) -> np.ndarray:

@@ -18,7 +18,7 @@ from ..evaluation import upstream
 from . import results
 from .attempts import attempt
 from .entries import ENTRIES, Entry
-from .training import check_flags
+from .training import check_flags, check_learner
 
 SUMMARY = """\
 Train to a fixed bar, and stop: how long does it take?
@@ -119,6 +119,8 @@ def _attempts(entry: Entry, args: Namespace, flags: Sequence[str]) -> int:
         check_replay(entry)
     reached = []
     try:
+        if entry.trains:
+            check_learner(entry, flags, not args.no_replay)
         for seed in seeds:
             with _folder(args.out, seed) as folder:
                 made = attempt(entry, seed, flags, folder, not args.no_replay)

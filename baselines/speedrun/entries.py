@@ -22,7 +22,7 @@ class Entry(NamedTuple):
     # search with it solves boards. SEARCH trains nothing.
     kind: str = POLICY
     flags: tuple[str, ...] = ()  # arguments of `jaxenvs train`, such as the learner
-    every: int = 0  # updates between evaluations during training; 0: the whole budget is used
+    every: int = 0  # steps between evaluations during training; 0: the whole budget is used
     episodes: int = 256  # episodes or boards of each evaluation and of the final check
 
     @property
@@ -41,7 +41,7 @@ ENTRIES = {
             measure="return",
             budget=500_000,
             package="gymnasium",
-            every=8,
+            every=8_192,
         ),
         Entry(
             name="pendulum",
@@ -50,7 +50,7 @@ ENTRIES = {
             measure="return",
             budget=1_000_000,
             package="gymnasium",
-            every=8,
+            every=8_192,
         ),
         Entry(
             name="doorkey-8x8",
@@ -59,7 +59,7 @@ ENTRIES = {
             measure="return",
             budget=3_000_000,
             package="minigrid",
-            every=20,
+            every=40_960,
         ),
         Entry(
             name="gotoredball-grey",
@@ -68,7 +68,7 @@ ENTRIES = {
             measure="return",
             budget=1_000_000,
             package="minigrid",
-            every=4,
+            every=32_768,
         ),
         Entry(
             name="memory-s7",
@@ -78,7 +78,7 @@ ENTRIES = {
             budget=4_000_000,
             package="minigrid",
             flags=("--algo", "ppo-rnn"),
-            every=10,
+            every=81_920,
         ),
         Entry(
             name="cube-2x2",
@@ -89,7 +89,7 @@ ENTRIES = {
             package="",
             kind="heuristic",
             flags=("--algo", "davi"),
-            every=10,
+            every=672_000,
             episodes=1024,  # with 256, the interval of a share near the bar is 7 % wide
         ),
         Entry(
@@ -110,7 +110,7 @@ ENTRIES = {
             budget=1_000_000_000,
             package="craftax",
             flags=("--algo", "ppo-rnn", "--preset", "gpu"),
-            every=16,
+            every=4_194_304,
         ),
         Entry(
             name="craft-1b",

@@ -10,19 +10,24 @@ import jax
 
 from jaxenvs.commands.parser import UsageError
 
+from ..core.planning import search_of
+from ..evaluation import upstream
 from ..registry import ALGORITHMS
-from ..run import loop
+from ..run import loop, options
 from ..run.interrupt import EXIT_CODE
 from ..run.keeping import Keeper
 from ..run.tracking import ERROR, Look
 from ..run.train import chosen
-from .entries import POLICY, Entry
+from ..storage.checkpoints import RunError
+from .entries import HEURISTIC, POLICY, Entry
 
+DAVI = "davi"  # the learner of a cost-to-go
 DEVIATIONS = 1.959964  # half the width of a 95 % interval, in standard errors
 # Flags of `jaxenvs train` that would change the task, the seeds or the evaluations, or would give
 # the learner something to start from.
 FIXED = (
-    *("--seed", "--seeds", "--sweep", "--set", "--param", "--levels", "--total-steps"),
+    *("--seed", "--seeds", "--sweep", "--set", "--setup", "--param", "--levels"),
+    *("--total-steps",),
     *("--out", "--overwrite", "--resume", "--eval-episodes", "--eval-every", "--eval-greedy"),
     *("--coordinator", "--processes", "--process", "--ray", "--demos", "-h", "--help"),
 )
@@ -73,10 +78,52 @@ def check_flags(flags: Sequence[str]) -> None:
 def arguments(entry: Entry, seed: int, flags: Sequence[str], folder: Path) -> list[str]:
     """Return the arguments of `jaxenvs train` for an attempt; `flags` are the user's."""
     argv = [entry.id, *entry.flags, *flags, "--seed", str(seed), "--out", str(folder)]
-    argv += ["--total-steps", str(entry.budget), "--overwrite"]
+    return [*argv, "--total-steps", str(entry.budget), "--overwrite"]
+
+
+def prepared(
+    entry: Entry, seed: int, flags: Sequence[str], folder: Path
+) -> tuple[str, list[str], Any]:
+    """Return the learner's name, the arguments of `jaxenvs train`, and the learner's settings.
+
+    The arguments contain the evaluations of a policy. Raises `RunError` for a flag that does not
+    exist, and for a learner that has its own training loop.
+    """
+    algorithm, rest = chosen(arguments(entry, seed, flags, folder))
+    if ALGORITHMS[algorithm].command:
+        raise RunError(f"--algo {algorithm} trains in other processes; choose another learner")
+    settings = options.parse(rest, algorithm).settings
     if entry.every and entry.kind == POLICY:
-        argv += ["--eval-every", str(entry.every), "--eval-episodes", str(entry.episodes)]
-    return argv
+        rest += ["--eval-every", str(interval(entry, settings))]
+        rest += ["--eval-episodes", str(entry.episodes)]
+    return algorithm, rest, settings
+
+
+def check_learner(entry: Entry, flags: Sequence[str], replays: bool) -> None:
+    """Build the learner; raise `ValueError` if an attempt with `flags` cannot succeed.
+
+    The original package must accept the learner's policy, if `replays`.
+    """
+    algorithm, rest, _ = prepared(entry, 0, flags, Path("unused"))
+    if entry.kind == HEURISTIC and algorithm != DAVI:
+        raise UsageError(
+            f"{entry.name} searches with a learned cost-to-go, but {algorithm} learns none; give "
+            f"--algo {DAVI}"
+        )
+    read = options.with_source(options.parse(rest, algorithm), algorithm)
+    config = options.config(read, algorithm)
+    learner = options.build_learner(read, config)
+    if entry.package and replays:
+        env = learner.algorithm.wrapped(config.env, config.settings)
+        upstream.check(env, config.id, entry.package, search_of(learner))
+
+
+def interval(entry: Entry, settings: Any) -> int:
+    """Return the number of updates between evaluations, nearest to `entry.every` steps.
+
+    At least one evaluation fits into the run, whatever the size of an update.
+    """
+    return min(max(1, round(entry.every / settings.steps_per_update)), settings.updates)
 
 
 def trained(
@@ -98,7 +145,7 @@ def trained(
             keeper.add(look(learner))
         return loop.train(run, learner, done, runners, keeper)
 
-    algorithm, rest = chosen(arguments(entry, seed, flags, folder))
+    algorithm, rest, _ = prepared(entry, seed, flags, folder)
     with uncached():
         watch = Watch(entry)
         report = lambda *_: None  # noqa: E731 - `speedrun` makes its own final check

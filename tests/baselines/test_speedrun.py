@@ -12,7 +12,6 @@ import pytest
 import jaxenvs
 from jaxenvs import cli
 from jaxenvs.baselines.run import options
-from jaxenvs.baselines.run.train import chosen
 from jaxenvs.baselines.speedrun import boards, moves, results, training
 from jaxenvs.baselines.speedrun.attempts import attempt, figures, reaches
 from jaxenvs.baselines.speedrun.command import words
@@ -28,7 +27,7 @@ TINY = Entry(
     budget=100 * 4 * 8,
     package="gymnasium",
     flags=("--num-envs", "4", "--rollout-steps", "8", "--hidden", "4", "--chunk", "1"),
-    every=1,
+    every=4 * 8,
     episodes=16,
 )
 
@@ -52,17 +51,20 @@ def test_every_entry_builds_and_its_flags_parse(entry, tmp_path):
     assert entry.trains == (entry.kind != SEARCH)
     if not entry.trains:
         return assert_all_of_korf(entry)
-    algorithm, rest = chosen(training.arguments(entry, 3, (), tmp_path))
+    algorithm, rest, _ = training.prepared(entry, 3, (), tmp_path)
+    training.check_learner(entry, (), replays=True)
     read = options.with_source(options.parse(rest, algorithm), algorithm)
     config = options.config(read, algorithm)
     assert (config.seed, config.seeds) == (3, 1) and not config.params
     assert {*config.fields} <= {"obs", "setup"}  # what new runs always record
     assert read.settings.total_steps == entry.budget
-    assert (read.eval_every or 0) == (entry.every if entry.kind == POLICY else 0)
     training.check_flags(entry.flags)
     # Evaluations are frequent: at least ten fit into the budget.
-    if entry.every:
-        assert 10 * entry.every * read.settings.steps_per_update <= entry.budget
+    assert 10 * entry.every <= entry.budget
+    if entry.kind == POLICY and entry.every:
+        assert read.eval_every * read.settings.steps_per_update == entry.every
+    else:
+        assert read.eval_every is None
 
 
 def assert_all_of_korf(entry):
@@ -140,7 +142,12 @@ def test_a_missing_package_is_an_error_before_training(
         (["cartpole", "--", "--total-steps=5"], "--total-steps is fixed by the entry"),
         (["cartpole", "--", "--total_steps=5"], "--total-steps is fixed by the entry"),
         (["doorkey-8x8", "--", "--set", "obs=full"], "--set is fixed by the entry"),
+        (["classic-90", "--no-replay", "--", "--setup", "eased"], "--setup is fixed by the entry"),
         (["doorkey-8x8", "--", "--algo", "bc", "--demos", "x"], "--demos is fixed by the entry"),
+        (["cartpole", "--", "--algo", "apex"], "--algo apex trains in other processes"),
+        (["cartpole", "--", "--algo", "davi"], "needs a policy .* davi in .* learns none"),
+        (["memory-s7", "--", "--previous"], "minigrid does not show the previous step"),
+        (["cube-2x2", "--", "--algo", "last-move"], "last-move learns none; give --algo davi"),
         (["15-puzzle-korf", "--", "--width", "3"], "15-puzzle-korf trains nothing; omit --width 3"),
         (["cartpole", "--json", "no/file.json"], "no folder no; create it first"),
         (["--check", "absent.json"], "absent.json cannot be read as JSON"),
@@ -149,6 +156,18 @@ def test_a_missing_package_is_an_error_before_training(
 def test_bad_input_is_an_error(tiny, capsys, argv, says):
     assert cli.main(["speedrun", *argv]) == 2
     assert re.search(says, capsys.readouterr().err)
+
+
+def test_evaluations_are_a_fixed_number_of_steps_apart():
+    def every(flags):
+        _, rest, settings = training.prepared(ENTRIES["doorkey-8x8"], 0, flags, results.Path("x"))
+        return int(rest[rest.index("--eval-every") + 1]), settings.updates
+
+    assert every(["--num-envs", "32", "--rollout-steps", "64"]) == (20, 1465)
+    assert every(["--num-envs", "16", "--rollout-steps", "64"]) == (40, 2930)
+    # Updates of 524,288 steps: an evaluation after each, and after a single one of 4 M steps.
+    assert every(["--num-envs", "4096", "--rollout-steps", "128"]) == (1, 6)
+    assert every(["--num-envs", "8192", "--rollout-steps", "512"]) == (1, 1)
 
 
 def test_training_stops_when_the_interval_of_an_evaluation_is_above_the_bar():
