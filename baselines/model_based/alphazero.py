@@ -28,7 +28,7 @@ from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs import Env
 from jaxenvs.adapters.mctx import mctx_recurrent_fn, mctx_root_fn
-from jaxenvs.core.masking import Mask, legal, legal_actions
+from jaxenvs.core.masking import Mask, is_masked, legal, legal_actions
 
 from ..core import forced, minibatches, rollouts
 from ..core.bounds import Count, NonNegative
@@ -119,7 +119,8 @@ def plan(
 def expand(learner: Learner[Settings], params: Any = None) -> Any:
     """Return mctx's `recurrent_fn`: it steps the true environment from the state of each node."""
     env, predict = learner.env.env, functools.partial(predict_nodes, learner)
-    skips = forced.are_skipped(env, learner.settings)
+    # A policy trained with masks may be evaluated in a setup without masks.
+    skips = forced.are_skipped(env, learner.settings) and is_masked(env)
     given = {"discount": learner.settings.gamma, "skip_forced": skips}
     return mctx_recurrent_fn(env, predict, params=params, **given)
 

@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, PyTree
 
 from ..core.env import Env
-from ..core.masking import Mask, is_forced, legal, legal_actions
+from ..core.masking import Mask, is_forced, is_masked, legal, legal_actions
 from . import common
 
 # Function of (weights, observations, states) for a batch of nodes of the search tree. It returns
@@ -72,11 +72,17 @@ def mctx_recurrent_fn(
     `evaluate` is called with weights, observations and states of a batch of new nodes, and returns
     their prior logits and values. `discount` applies to steps that do not terminate. With
     `skip_forced`, it is 1 if exactly one action is legal after a step that does not end the
-    episode. Unless `env.fully_observed`, plans use information that the agent cannot have.
+    episode. Unless `env.fully_observed`, plans use information that the agent cannot have. Raises
+    `ValueError` if forced steps are to be skipped in an environment without masks.
     """
     import mctx
 
     game = common.environment(env, {}, "mctx_recurrent_fn")
+    if skip_forced and not is_masked(game):
+        raise ValueError(
+            f"skip_forced: {type(game).__name__} has no masks of legal actions, and so no forced "
+            f"steps; omit it"
+        )
     advance = jax.vmap(lambda key, state, action: game.step(key, state, action, params))
     keep = jax.vmap(lambda ended, *leaves: jnp.where(ended, *leaves))
 

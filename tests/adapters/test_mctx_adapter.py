@@ -116,3 +116,5 @@ def test_mistakes_are_named():
         mctx_recurrent_fn(Doors, blind)
     with pytest.raises(TypeError, match="mctx_root_fn: needs an id"):
         mctx_root_fn(3, blind)
+    with pytest.raises(ValueError, match="skip_forced: CartPole has no masks of legal actions"):
+        mctx_recurrent_fn("Classic-CartPole-v0", blind, skip_forced=True)

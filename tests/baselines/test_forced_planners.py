@@ -14,6 +14,7 @@ from sleeping import KEY, alike, both
 from tiny import learner
 from tiny_sleep import LIMIT, SLEEP, ForcedSleeper, Napper, Sleeper, SleeperState
 
+import jaxenvs
 from jaxenvs.adapters.mctx import Node
 from jaxenvs.baselines.core import minibatches
 from jaxenvs.baselines.model_based import alphazero
@@ -71,6 +72,17 @@ def test_an_edge_that_the_time_limit_cuts_is_discounted_although_the_player_slee
     made, node = alphazero.expand(agent)(weights, KEY, action, Node(state, jnp.zeros(2, jnp.bool_)))
     assert node.state.asleep.all()
     np.testing.assert_allclose(made.discount, [agent.settings.gamma, 1.0])
+
+
+def test_a_policy_that_skipped_forced_steps_searches_in_a_setup_without_masks():
+    agent = learner(Sleeper(), "alphazero", clairvoyant=True, skip_forced=True)
+
+    class Unmasked(Sleeper):
+        uses_mask = False
+
+    agent = dataclasses.replace(agent, env=jaxenvs.make_vec(Unmasked(), 1))
+    made, _ = edge(agent, Node(awake(), jnp.zeros(len(TICKS), jnp.bool_)))
+    assert set(np.unique(made.discount)) <= {np.float32(0.0), np.float32(agent.settings.gamma)}
 
 
 def test_the_policy_of_alphazero_learns_nothing_from_forced_steps():

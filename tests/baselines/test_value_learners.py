@@ -322,16 +322,20 @@ def test_every_observation_has_separate_noise_and_a_trained_policy_none():
     assert logits.argmax() == means.argmax()
 
 
-def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
+@pytest.mark.parametrize("optimiser", ["adam", "muon"])
+def test_a_reset_restores_the_last_layers_and_interpolates_the_others(optimiser):
     """After 8 gradient steps, the last layers get back their initial weights.
 
-    The other layers move a quarter of the way back. The optimiser's step count stays 8.
+    The other layers move a quarter of the way back. The optimiser's step count stays 8, and its
+    other state becomes the initial one. Muon's state contains constants that are not 0.
     """
     given = {"reset_every": 8, "reset_keep": 0.75, "hidden": (8, 8), "total_steps": 32 * 10}
+    given |= {"optimiser": optimiser}
     agent = learner(Endless(), "dqn", **given)
     runners = loop.start(agent, KEY[None])
     back = jax.jit(jax.vmap(functools.partial(q_learning.reset, agent), axis_name=SEEDS))
     moved = runners._replace(weights=jax.tree.map(lambda leaf: leaf + 2.0, runners.weights))
+    initial = jax.tree.leaves(runners.optimiser)
 
     def after(count, updates):
         optimiser = jax.tree.map(
@@ -348,8 +352,10 @@ def test_a_reset_restores_the_last_layers_and_interpolates_the_others():
             np.testing.assert_array_equal(a, b)
     runners = after(8, 2)
     assert all(leaf == 8 for leaf in jax.tree.leaves(runners.optimiser) if leaf.dtype == jnp.int32)
-    floats = [leaf for leaf in jax.tree.leaves(runners.optimiser) if leaf.dtype == jnp.float32]
-    assert floats and not any(leaf.any() for leaf in floats)
+    for now, first in zip(jax.tree.leaves(runners.optimiser), initial, strict=True):
+        if first.dtype == jnp.float32:
+            np.testing.assert_array_equal(now, first)
+    assert any(leaf.any() for leaf in initial) == (optimiser == "muon")
     body = agent.network.body
     names = runners.weights["params"]
     assert {"Dense_0", "LayerNorm_0"} <= body & names.keys()
