@@ -54,7 +54,11 @@ def _is_numbers(value: Any) -> bool:
 
 def latest(paths: Sequence[Path]) -> Measures:
     """Return the means over the last tenth of the logs of runs, which are pooled."""
-    records = [record for path in paths for record in episode_measures.latest(log(path))]
+    return averages([record for path in paths for record in episode_measures.latest(log(path))])
+
+
+def averages(records: Sequence[dict[str, Any]]) -> Measures:
+    """Return the means of all measures and of `METRICS` over log records."""
     names = dict.fromkeys(name for record in records for name in record)
     found = episode_measures.means(records, filter(is_measure, names))
     for name in METRICS:

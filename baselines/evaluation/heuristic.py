@@ -36,7 +36,9 @@ from . import planner
 from .planner import Planner
 
 BOARDS_KEY = 0xB0A2D5  # seed of the test boards, which are the same for every run
-AT_ONCE = 100  # number of boards that one call of a search solves together
+AT_ONCE = 100  # largest number of boards that one call of a search solves together
+# Number of boards that beam searches expand together: with wide beams, a call solves fewer boards.
+BEAMS = 131_072
 LONGEST = 512  # largest number of actions in a plan
 LONGEST_BEAM = 200  # largest number of actions in a plan of a beam search
 
@@ -88,9 +90,11 @@ def solve(
     weight: float = 1.0,
     budget: int = 50_000,
     batch_size: int = 1024,
+    at_once: int = AT_ONCE,
 ) -> dict[str, Any]:
     """Search from `levels` with a learned heuristic or policy; play the plans in the puzzle.
 
+    A call of the compiled search solves at most `at_once` boards.
     Returns a dict of arrays with an entry for each board: `found` (whether the search found a
     plan), `solved` (whether this plan solves the puzzle), `cost` and `actions`; and of the total
     node counts and seconds. A beam search has width `batch_size`, but no weight and no budget.
@@ -98,6 +102,7 @@ def solve(
     boards, settings, limit = len(jax.tree.leaves(levels.board)[0]), dict[str, Any](), None
     if algorithm == "beam":
         settings = {"width": batch_size, "max_length": LONGEST_BEAM}
+        at_once = max(1, min(at_once, BEAMS // batch_size))
     else:
         settings = {"weight": weight, "batch_size": batch_size, "max_length": LONGEST}
         limit = budget
@@ -105,7 +110,7 @@ def solve(
         getattr(search, algorithm), plan.domain, **plan.guide(algorithm), **settings
     )
     seen = plan.levels(levels, jax.random.key(BOARDS_KEY))
-    learned = _all(method, seen, boards, limit)
+    learned = _all(method, seen, boards, limit, at_once)
     _, right = planner.played(plan.puzzle, levels, learned["actions"])
     found = learned.pop("solved")
     return {**learned, "found": found, "solved": found & np.asarray(right)}
@@ -180,9 +185,13 @@ def print_figures(found: dict[str, Any]) -> None:
 
 
 def _all(
-    method: Callable[..., search.Result], levels: PuzzleLevel, boards: int, budget: int | None
+    method: Callable[..., search.Result],
+    levels: PuzzleLevel,
+    boards: int,
+    budget: int | None,
+    at_once: int = AT_ONCE,
 ) -> dict[str, Any]:
-    """Search from all levels, `AT_ONCE` levels at a time.
+    """Search from all levels, `at_once` levels at a time.
 
     `budget` is the number of nodes that a search may store per board, None for a beam search.
 
@@ -192,9 +201,9 @@ def _all(
     columns: dict[str, list[np.ndarray]] = {"solved": [], "optimal": [], "cost": [], "actions": []}
     counts = {"expanded": 0, "nodes": 0, "seconds": 0.0, "processor": 0.0}
     programs: dict[int, Any] = {}
-    for start in range(0, boards, AT_ONCE):
-        some = jax.tree.map(lambda leaf, i=start: leaf[i : i + AT_ONCE], levels)
-        count = min(AT_ONCE, boards - start)
+    for start in range(0, boards, at_once):
+        some = jax.tree.map(lambda leaf, i=start: leaf[i : i + at_once], levels)
+        count = min(at_once, boards - start)
         if count not in programs:
             limits = {} if budget is None else {"node_budget": budget * count}
             searched = functools.partial(method, **limits)

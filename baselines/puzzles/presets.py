@@ -7,7 +7,13 @@ from ..core.preset import EIGHT_PUZZLE, rows
 DEEP = {"walks": 1000, "width": 1500, "blocks": 2, "total_steps": 2_000_000_000}
 
 PRESETS = (
-    *rows("davi", (r"Puzzle-Cube-2x2-v\d+", {"total_steps": 8_000_000, "target_every": 4})),
+    *rows(
+        "davi",
+        (r"Puzzle-Cube-2x2-v\d+", {"total_steps": 8_000_000, "target_every": 4}),
+        (r"Puzzle-Cube-3x3-.*", {**DEEP, "scramble": 30}),
+        # DeepCubeA's walks. They are long, so a gradient step has fewer of them.
+        (r"Puzzle-SlidingTile-5x5-.*", {**DEEP, "scramble": 500, "walks": 100, "target_every": 2}),
+    ),
     *rows(
         "last-move",
         (r"Puzzle-Cube-2x2-.*", {"total_steps": 8_000_000, "scramble": 14}),

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from .. import kernels, torch_steps
 from ..harness import timing
-from ..tables.card import MAZES
-from . import cube, gpu_tests, mazes, profiles, search, steps, training
+from ..tables.card import HEURISTICS, MAZES
+from . import gpu_tests, heuristics, mazes, profiles, search, steps, training
 from .results import Work
 
 XLA_DEFAULTS = MappingProxyType({"XLA_FLAGS": ""})
@@ -85,7 +85,10 @@ JOBS = (
         )
         for name, id, setup, steps in CRAFT_RUNS
     ),
-    Job("cube", "the last-move policy of the 3x3x3 cube, a slice", cube.job, 6, **SLICES),
+    *(
+        Job(name, f"{title}, a slice", heuristics.job(name), 6, **SLICES)
+        for name, title in HEURISTICS.items()
+    ),
     *(
         Job(f"maze-{name}", f"{title} in mazes, a slice", mazes.job(name), 6, **SLICES)
         for name, title in MAZES.items()

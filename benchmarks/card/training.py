@@ -223,8 +223,11 @@ def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> 
     """Return the records of a slice (part of a long run): its speed and its learning curve.
 
     The slice consists of the updates from `before` + 1 to `after`, and took `seconds`.
-    If the run has ended, the last record is the evaluation of the whole run.
+    The record `diagnostics` has the measures of episodes in the last tenth of the slice, such as
+    rates of achievements and causes of death. If the run has ended, the last record is the
+    evaluation of the whole run.
     """
+    from jaxenvs.baselines.evaluation import compared_measures, episode_measures
     from jaxenvs.baselines.registry import ALGORITHMS
     from jaxenvs.baselines.storage.runs import Run
 
@@ -236,6 +239,7 @@ def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> 
     # learners of puzzles train on random walks instead of environments
     batch = "num_envs" if "num_envs" in settings else "walks"
     case: dict[str, Any] = {"id": run.config.id, batch: settings[batch]}
+    case |= {name: run.config.env_fields[name] for name in ("setup",) if name in run.config.fields}
     speed = next((record["steps_per_second"] for record in reversed(log)), None)
     records: Records = [
         case
@@ -246,6 +250,8 @@ def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> 
         point = {name: _mean(record[name]) for name in ("return", "length", "episodes")}
         if point["return"] is not None:  # None if no episode has ended
             records.append({**case, "part": "curve", "steps": record["steps"], **point})
+    if ends := compared_measures.averages(episode_measures.latest(log)):
+        records.append({**case, "part": "diagnostics", "steps": after * each, **ends})
     if (path / "eval.json").is_file():
         found = json.loads((path / "eval.json").read_text("utf-8"))
         figures = {name: value for name, value in found.items() if name != "per_seed"}

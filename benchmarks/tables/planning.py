@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from .registry import RUNS, table
 from .runs import COMMAND, MIDDLE, returns_of
@@ -39,31 +39,72 @@ def eight(rows: list[dict[str, Any]]) -> Table:
     return tabulated(lines, columns)
 
 
-@table("runs-cube", f"{RUNS}/puzzles.json")
-def cube(rows: list[dict[str, Any]]) -> Table:
-    """Build a table of A* with a learned heuristic on the 2x2x2 cube, one row for each seed."""
-    found = [row for row in rows if row["algorithm"] == "davi" and " --q" not in row["command"]]
+class _Seed(NamedTuple):
+    """Recorded results of one seed of a run on a puzzle."""
 
-    def costs(row: dict[str, Any]) -> str:
-        searched = row["search"]
-        above = 100 * (searched["ratio"] - 1)
-        return f"{searched['mean_cost']:.3f}, {searched['least_mean_cost']:.3f}: {above:.1f} %"
+    run: dict[str, Any]  # line of the JSON table
+    greedy: dict[str, Any]  # evaluation without search
+    searched: dict[str, Any]  # evaluation with search, see `evaluation.heuristic.compare`
 
-    def both(name: str, text: Column) -> Column:
-        return lambda row: f"{text(row['search'][name])}; {text(row['search'][OWN.format(name)])}"
 
-    columns: dict[str, Column] = {
-        "seed": lambda row: str(row["evaluation"]["greedy"][0]["seed"]),
-        "boards trained on": lambda row: f"{row['steps'] / 1e6:.2f} M",
-        "solved by A*": lambda row: percent(row["search"]["solved"]),
-        "mean length, the least possible: above it": costs,
-        "in the least number of turns": lambda row: percent(row["search"]["optimal"]),
-        "boards expanded for a cube; with pattern databases": both("expanded_per_board", fixed(0)),
-        "processor seconds of all searches; with pattern databases": both(
-            "processor_seconds", fixed(1)
+def _seeds(rows: list[dict[str, Any]], algorithm: str) -> list[_Seed]:
+    """Return the seeds of all runs of a learner."""
+    return [
+        _Seed(row, greedy, searched)
+        for row in rows
+        if row["algorithm"] == algorithm
+        for greedy, searched in zip(
+            row["evaluation"]["greedy"],
+            row["search"].get("per_seed", [row["search"]]),
+            strict=True,
+        )
+    ]
+
+
+def _puzzle(seed: _Seed) -> str:
+    """Return the puzzle's id, and the number of random moves if levels have a fixed number."""
+    scramble = re.search(r" scramble=(\d+)", seed.run["command"])
+    moves = f", {scramble[1]} random moves" if scramble else ""
+    return f"`{seed.run['id']}`{moves}"
+
+
+def _lengths(seed: _Seed) -> str:
+    """Return the mean length of solutions, the least possible one, and their ratio."""
+    found = seed.searched
+    above = 100 * (found["ratio"] - 1)
+    return f"{found['mean_cost']:.3f}, {found['least_mean_cost']:.3f}: {above:.1f} %"
+
+
+# First and last columns of tables with a row for each seed of a learner on puzzles.
+_TRAINED: dict[str, Callable[[_Seed], str]] = {
+    "puzzle": _puzzle,
+    "seed": lambda seed: str(seed.greedy["seed"]),
+    "boards trained on": lambda seed: f"{seed.run['steps'] / 1e6:.2f} M",
+    "solved without search": lambda seed: percent(seed.greedy["success_rate"]),
+}
+_SOLVED: dict[str, Callable[[_Seed], str]] = {
+    "mean length, the least possible: above it": _lengths,
+    "in the least number of moves": lambda seed: percent(seed.searched["optimal"]),
+}
+
+
+@table("runs-davi", f"{RUNS}/puzzles.json")
+def davi(rows: list[dict[str, Any]]) -> Table:
+    """Build a table of A* with a learned heuristic, one row for each puzzle and seed."""
+    found = _seeds([row for row in rows if " --q" not in row["command"]], "davi")
+
+    def both(name: str, text: Column) -> Callable[[_Seed], str]:
+        return lambda seed: "; ".join(text(seed.searched[n]) for n in (name, OWN.format(name)))
+
+    columns = {
+        **_TRAINED,
+        "solved by A*": lambda seed: percent(seed.searched["solved"]),
+        **_SOLVED,
+        "boards expanded per search; with the built-in heuristic": both(
+            "expanded_per_board", fixed(0)
         ),
-        "solved without search": lambda row: percent(
-            row["evaluation"]["greedy"][0]["success_rate"]
+        "processor seconds of all searches; with the built-in heuristic": both(
+            "processor_seconds", fixed(1)
         ),
     }
     return tabulated(found, columns)
@@ -72,37 +113,16 @@ def cube(rows: list[dict[str, Any]]) -> Table:
 @table("runs-last-move", f"{RUNS}/puzzles.json")
 def last_moves(rows: list[dict[str, Any]]) -> Table:
     """Build a table of beam search with a learned policy, one row for each puzzle and seed."""
-    found = [
-        (row, greedy, searched)
-        for row in rows
-        if row["algorithm"] == "last-move"
-        for greedy, searched in zip(
-            row["evaluation"]["greedy"], row["search"]["per_seed"], strict=True
-        )
-    ]
-
-    def puzzle(line: Any) -> str:
-        scramble = re.search(r"scramble=(\d+)", line[0]["command"])
-        moves = f", {scramble[1]} random moves" if scramble else ""
-        return f"`{line[0]['id']}`{moves}"
-
-    def costs(line: Any) -> str:
-        searched = line[2]
-        above = 100 * (searched["ratio"] - 1)
-        return f"{searched['mean_cost']:.3f}, {searched['least_mean_cost']:.3f}: {above:.1f} %"
-
-    columns: dict[str, Callable[[Any], str]] = {
-        "puzzle": puzzle,
-        "seed": lambda line: str(line[2]["seed"]),
-        "boards trained on": lambda line: f"{line[0]['steps'] / 1e6:.2f} M",
-        "solved without search": lambda line: percent(line[1]["success_rate"]),
-        "beam": lambda line: str(line[2]["width"]),
-        "solved by beam search": lambda line: percent(line[2]["solved"]),
-        "mean length, the least possible: above it": costs,
-        "in the least number of moves": lambda line: percent(line[2]["optimal"]),
-        "processor seconds of all searches": lambda line: fixed(1)(line[2]["processor_seconds"]),
+    columns = {
+        **_TRAINED,
+        "beam": lambda seed: str(seed.searched["width"]),
+        "solved by beam search": lambda seed: percent(seed.searched["solved"]),
+        **_SOLVED,
+        "processor seconds of all searches": lambda seed: fixed(1)(
+            seed.searched["processor_seconds"]
+        ),
     }
-    return tabulated(found, columns)
+    return tabulated(_seeds(rows, "last-move"), columns)
 
 
 @table("runs-muzero", f"{RUNS}/muzero.json")

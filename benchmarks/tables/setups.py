@@ -5,6 +5,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from scipy import stats
+
 from .registry import RUNS, of_rows, table
 from .text import Table, listed, of
 
@@ -72,8 +74,8 @@ def effects(rows: Sequence[dict[str, Any]]) -> Table:
 
     An effect is the mean of the rows with the second value of the factor minus the mean of the rows
     with the first value. Each row counts once, whatever its number of seeds. The standard error of
-    an effect assumes that the spread between seeds is equal in all rows. It is empty if no row has
-    several seeds.
+    an effect assumes that the spread between seeds is equal in all rows. The interval is of
+    Student's t. Both are empty if no row has several seeds.
     """
     returns = [_returns(row) for row in rows]
     means = [statistics.mean(each) for each in returns]
@@ -86,10 +88,12 @@ def effects(rows: Sequence[dict[str, Any]]) -> Table:
         weights = [b / sum(second) - a / sum(first) for a, b in zip(first, second, strict=True)]
         difference = sum(w * m for w, m in zip(weights, means, strict=True))
         if not freedom:
-            return [factor.change, f"{difference:+.2f}", ""]
+            return [factor.change, f"{difference:+.2f}", "", ""]
         inverse = sum(w**2 / len(each) for w, each in zip(weights, returns, strict=True))
         error = math.sqrt(sum(squares) / freedom * inverse)
-        return [factor.change, f"{difference:+.2f}", f"{error:.2f}"]
+        half = float(stats.t.ppf(0.975, freedom)) * error
+        interval = f"{difference - half:+.2f} to {difference + half:+.2f}"
+        return [factor.change, f"{difference:+.2f}", f"{error:.2f}", interval]
 
-    head = ["change", "effect on the return", "standard error"]
+    head = ["change", "effect on the return", "standard error", "95 % interval"]
     return Table(head, [effect(factor) for factor in FACTORS])

@@ -131,7 +131,7 @@ class Training:
         return self.logged(run, done + 1, done + 2) and 130 * (done < 4)
 
     def logged(self, run: Run, *updates: int) -> int:
-        more = {"length": [9], "steps_per_second": 1000.0}
+        more = {"length": [9], "steps_per_second": 1000.0, "died/asleep": [0.25]}
         run.log([ROW | more | {"update": update} for update in updates])
         return 130
 
@@ -168,6 +168,12 @@ def test_slices_make_one_run_on_this_machine_and_the_next(tmp_path, monkeypatch)
     spans = [(row["from_steps"] // each, row["to_steps"] // each) for row in slices]
     assert spans == [(0, 2), (2, 4), (4, 6)]
     assert [row["part"] for row in rows].count("curve") == 6
+    ends = [row for row in rows if row["part"] == "diagnostics"]
+    assert [(row["steps"] // each, row["died/asleep"]) for row in ends] == [
+        (2, 0.25),
+        (4, 0.25),
+        (6, 0.25),
+    ]
     assert rows[-1] == rows[-1] | {"part": "evaluation", "mean_return": 0.5}
     assert all(not isinstance(value, dict) for row in rows for value in row.values())
     kept = tmp_path / "there" / "h200-billion" / "checkpoints"

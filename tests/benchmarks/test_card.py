@@ -19,7 +19,7 @@ from jaxenvs.benchmarks.card.jobs import Job
 from jaxenvs.benchmarks.card.results import CUT, DONE, FAILED, LEFT_OUT, RUNNING
 from jaxenvs.benchmarks.harness import timing
 from jaxenvs.benchmarks.peers import environments as peers
-from jaxenvs.benchmarks.tables.card import MAZES
+from jaxenvs.benchmarks.tables.card import HEURISTICS, MAZES
 
 ABOUT = {"device": "NVIDIA H200", "platform": "gpu", "jax": "0.0", "code": "1", "commit": "c"}
 ROOT = Path(__file__).resolve().parents[2]
@@ -248,7 +248,7 @@ def test_a_missing_package_skips_the_jobs_that_train(bench, monkeypatch, capsys,
     bench.jobs(*trains, job("last"))
     assert bench.run("--files", "100") == 0
     names = ["training", "training-full", "training-rnn", "billion", "classic-1b", "craft-1b"]
-    names += ["craft-2b-eased", "cube"]
+    names += ["craft-2b-eased", *HEURISTICS]
     assert [found.name for found in trains] == [*names, *(f"maze-{name}" for name in MAZES)]
     for found in trains:
         left = bench.result(found.name)

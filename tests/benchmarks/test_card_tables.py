@@ -85,12 +85,26 @@ def test_empty_columns_of_training_and_search_are_left_out():
 
 def test_a_slice_of_the_long_run_ends_with_its_return():
     case = {**CRAFT, "from_steps": 0, "to_steps": 2_000_000, "part": "slice", "times_s": [30.0]}
+    case["setup"] = "original"
     curve = [{**CRAFT, "part": "curve", "steps": s, "return": s / 1e6} for s in (1e6, 2e6, 3e6)]
     end = {**CRAFT, "part": "evaluation", "steps": 2_000_000, "mean_return": 9.0}
     made = card.billion([document({**case, "steps_per_second": 1e6}, *curve, end)])
     assert made.rows == [
-        ["NVIDIA H100", CRAFT["id"], "4,096", "2.00 M", "30 s", "1.00 M", "2.00", "9.00"]
+        [
+            "NVIDIA H100",
+            CRAFT["id"],
+            "4,096",
+            "original",
+            "2.00 M",
+            "30 s",
+            "1.00 M",
+            "2.00",
+            "9.00",
+        ]
     ]
+    del case["setup"]  # runs before setups existed had masks
+    (old,) = card.billion([document({**case, "steps_per_second": 1e6}, *curve, end)]).rows
+    assert old[3] == "masked"
 
 
 def test_failed_tests_are_named():

@@ -24,25 +24,26 @@ def rows(seeds: int = 2) -> list[dict[str, Any]]:
 
 
 def test_effects_are_differences_between_means_of_rows():
-    assert [[effect, error] for _, effect, error in effects(rows()).rows] == [
-        ["+1.00", "0.35"],
-        ["-2.00", "0.35"],
-        ["+0.50", "0.35"],
+    # The 97.5 % quantile of Student's t with 8 degrees of freedom is 2.306.
+    assert [cells[1:] for cells in effects(rows()).rows] == [
+        ["+1.00", "0.35", "+0.18 to +1.82"],
+        ["-2.00", "0.35", "-2.82 to -1.18"],
+        ["+0.50", "0.35", "-0.32 to +1.32"],
     ]
 
 
 def test_a_row_counts_once_whatever_its_number_of_seeds():
     some = [*rows()[:-1], *rows(seeds=4)[-1:]]
     found = effects(some).rows
-    assert [effect for _, effect, _ in found] == ["+1.00", "-2.00", "+0.50"]
-    assert {error for *_, error in found} == {"0.32"}
+    assert [effect for _, effect, *_ in found] == ["+1.00", "-2.00", "+0.50"]
+    assert {error for _, _, error, _ in found} == {"0.32"}
 
 
-def test_one_seed_per_row_gives_effects_without_standard_errors():
+def test_one_seed_per_row_gives_effects_without_errors_and_intervals():
     assert [cells[1:] for cells in effects(rows(seeds=1)).rows] == [
-        ["+1.00", ""],
-        ["-2.00", ""],
-        ["+0.50", ""],
+        ["+1.00", "", ""],
+        ["-2.00", "", ""],
+        ["+0.50", "", ""],
     ]
 
 
