@@ -256,6 +256,45 @@ def test_an_again_turn_that_changes_nothing_does_not_win(draws):
     assert play(tables, np.int32(0), started, np.int32(0), np.int32(0))[0].won
 
 
+@pytest.mark.parametrize("draws", [False, True])
+def test_a_restart_in_an_again_turn_wins_on_the_restarted_board(draws):
+    """The engine tests the win conditions after the restart, as after every other turn."""
+    source = (engine.HERE / "games" / "minimal.txt").read_text("utf-8")
+    rules = "[ > Player ] -> [ > Player Goal ] again\n[ stationary Player ] [ Goal ] -> restart"
+    source = re.sub(r"\[ > Player .*", rules, source).replace("All Goal on Crate", "No Goal")
+    assert last_of(source.replace("P*O", "P."), [1], draws).won
+
+
+@pytest.mark.parametrize("draws", [False, True])
+def test_a_cancelled_turn_after_a_restart_is_not_tested_for_a_win(draws):
+    """The turn that follows `restart` removes a crate, but is cancelled, so the crate is back.
+
+    The engine then tests the win conditions on the restored board.
+    """
+    source = (engine.HERE / "games" / "minimal.txt").read_text("utf-8")
+    rules = "[ action Player ] -> restart\n[ stationary Player ] [ Crate ] -> [ Player ] [ ] cancel"
+    source = "run_rules_on_level_start\n" + re.sub(r"\[ > Player .*", rules, source)
+    source = source.replace("P*O", "P*.")
+    assert not last_of(source.replace("All Goal on Crate", "No Crate"), [4], draws).won
+    assert last_of(source.replace("All Goal on Crate", "Some Crate"), [4], draws).won
+
+
+def last_of(source: str, actions: list[int], draws: bool) -> Any:
+    """Return the board after actions in the only level of a game.
+
+    `draws` says whether the interpreter allows random numbers, and therefore plays trials of
+    `again` turns.
+    """
+    packer = Packer(puzzlescript.parse(source))
+    (level,) = (each for each in packer.game.levels if isinstance(each, Level))
+    size = packer.level_size(level)._replace(draws=draws)
+    play, tables = plays.program(Machine(size), False), plays.tables([packer], size)
+    board = plays.start(level, size)
+    for action in [START, *actions]:
+        board = play(tables, np.int32(0), board, np.int32(action), np.int32(0))[0]
+    return board
+
+
 def test_a_restart_at_the_start_of_a_level_runs_the_rules_once_more():
     """A restart in the first turn of a level runs the rules once more.
 

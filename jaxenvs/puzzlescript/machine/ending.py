@@ -27,15 +27,15 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
     queue = jnp.where(restarted, 0, queue)
     modified = (objects != turn.before).any()
     # After a restart, the game plays a turn without input if it has `run_rules_on_level_start`.
-    # Otherwise, only the win conditions are checked.
+    # Otherwise, or if that turn is cancelled, only the win conditions are checked.
     restarts = restarted & p.tables.at_start.all
-    checks = restarted & ~restarts
+    checks = (restarted & ~restarts) | (turn.is_restart & cancelled)
     holds = wins(p, found)
     # The engine does not take an `again` turn that would change nothing. Sizes with random numbers
     # play a trial to find out. Here the turn is played, but it cannot win by the win conditions.
     taken = jnp.bool_(True) if p.size.draws else (turn.agains == 0) | modified
     won = ~cancelled & ~turn.is_restart & ((queue & sizes.WIN > 0) | (holds & taken))
-    won = (won | (turn.is_restart & holds)) & ~turn.is_start & is_real & ~restarted
+    won = (won | (turn.is_restart & holds & ~cancelled)) & ~turn.is_start & is_real & ~restarted
     goes_on = ~cancelled & ~won & ~restarted
     again = goes_on & is_real & (queue & sizes.AGAIN > 0) & modified
     others = queue & ~jnp.uint8(sizes.CANCEL) > 0
@@ -51,14 +51,15 @@ def step(p: Program, turn: Turn, found: Literals) -> Turn:
     more = restarts | confirmed | (again & ~is_last)
     objects = jnp.where(turn.is_trial, turn.before, objects)
     following = next_turn(turn._replace(board=after), objects)._replace(
-        is_start=restarts & turn.is_start,
+        is_start=(restarts | checks) & turn.is_start,
         is_restart=restarts,
         is_trial=again if p.size.draws else jnp.bool_(False),
-        agains=turn.agains + again.astype(jnp.int32),
+        # The repeated check of the win conditions counts although it changes nothing.
+        agains=jnp.where(checks, 0, turn.agains + again.astype(jnp.int32)),
         phase=jnp.where(more, RULES, DONE).astype(jnp.int32),
     )
-    # The win conditions were tested on the board before a restart. If `checks` is True, they must
-    # be tested on the restarted board, too, so this phase is repeated.
+    # The win conditions were tested on the board before a restart, or before the turn after it was
+    # cancelled. If `checks` is True, they are tested on the new board, so this phase is repeated.
     ends_again = jnp.where(checks, ENDS, following.phase).astype(jnp.int32)
     return following._replace(phase=ends_again)
 
