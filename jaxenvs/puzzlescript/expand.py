@@ -146,6 +146,8 @@ def needed(cell: Cell, names: Names) -> Cell:
     def is_needed(name: str) -> bool:
         members = [m for m in names.members(name) if m in names.layer_of]
         occupied = {names.layer_of[m] for m in members} <= layers
+        if names.is_aggregate(name):  # an error, which `_with_objects` reports
+            return True
         return not members or not occupied or bool(names.mask(name) & objects)
 
     return tuple(pair for pair in cell if pair[0] != "no" or is_needed(pair[1]))

@@ -122,6 +122,7 @@ class _Reading:
         self.objects, self.rules = Objects(names), Reader(names)
         self.prelude: dict[str, str] = {}
         self.wins: list[tuple[int, list[str]]] = []
+        self.behind: list[tuple[int, str]] = []  # line number, and text behind a comment in a row
         self.levels: list[str | list[tuple[int, str]]] = []
         self.in_level = False
 
@@ -141,11 +142,18 @@ class _Reading:
             "sounds": lambda line: sounds.check(line, self.names),
             "collisionlayers": self.names.read_layer,
             "rules": self.rules.read,
-            "winconditions": lambda line: self.wins.append((line.number, line.first.split())),
+            "winconditions": self._read_win,
         }
 
+    def _read_win(self, line: Line) -> None:
+        self.wins.append((line.number, line.first.split()))
+        if line.rest:
+            self.problems.error(line.number, f"nothing may follow the comment: {line.rest!r}")
+
     def _read_option(self, line: Line) -> None:
-        word, value = [*line.first.split(maxsplit=1), ""][:2]
+        found = re.match(r"(\w+|\S*)\s*(.*)", line.first)
+        assert found is not None
+        word, value = found.groups()
         if word in ("title", "author", "homepage"):
             start = line.raw.lower().index(word) + len(word)
             value = line.raw[start:].partition("(")[0]
@@ -196,6 +204,8 @@ class _Reading:
             rows = self.levels[-1]
             assert isinstance(rows, list)
             rows.append((line.number, line.first))
+            if line.rest:
+                self.behind.append((line.number, line.rest))
             if len(line.first) != len(rows[0][1]):
                 self.problems.warn(
                     line.number, "rows of a level differ in length; the first one decides"
@@ -210,6 +220,8 @@ class _Reading:
         if not any(isinstance(each, list) for each in self.levels):
             self.problems.error(0, "no levels; a game needs at least one that is not a message")
         names.number()
+        for line, text in self.behind:
+            tables.check_glyphs(line, text, names)
         suspicious.check(self.rules.rules, names)
         main, late = tables.groups(self.rules, names)
         made = [

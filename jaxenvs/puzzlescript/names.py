@@ -192,6 +192,10 @@ class Names:
         for each in given:
             if each == name:
                 self.problems.error(line.number, f"{name.upper()} is defined by itself")
+            elif not re.fullmatch(r"\w+", each):
+                self.problems.error(
+                    line.number, f"{each!r} in a definition; write names of letters, digits and _"
+                )
             elif each not in self:
                 self.problems.error(line.number, self.undefined(each))
             if given.count(each) > 1:
@@ -337,5 +341,17 @@ class Objects:
                 problems.error(line.number, f"colour {digit} does not exist: {has}, from 0 on")
         rows = (*sprite.rows, row[:5])
         self.names.sprites[self.name] = sprite._replace(rows=rows)
-        if len(rows) == 5:
+        if len(rows) == 5 and len(row) >= 5:
             self.expects = "name"
+            self._read_synonyms(line)
+
+    def _read_synonyms(self, line: Line) -> None:
+        """Read text behind a whole sprite: for PuzzleScript's engine, names of the same object.
+
+        After such a name, the engine expects colours.
+        """
+        found = re.match(r"(?:\s*[.\d]){5}(.*)", line.text)
+        for name in found[1].split() if found else []:
+            self.expects = "colors"
+            if self.names.declare(name, line.number):
+                self.names.synonyms[name] = self.name

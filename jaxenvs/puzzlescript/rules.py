@@ -76,10 +76,35 @@ class Reader:
         if "->" not in words:
             self.problems.error(line.number, "a rule needs an arrow: [ left ] -> [ right ]")
             return
+        self._check_spaces(line)
+        self._check_rest(line)
         rule, rest = self._flags(words, line.number)
         sides = Sides(self.names, rule, line)
         if sides.read(rest) and (made := self._checked(rule, sides)):
             self.rules.append(made)
+
+    def _check_spaces(self, line: Line) -> None:
+        """Record an error for a word that ends with an arrow or a comment."""
+        before, *_ = re.split(r"\bmessage\b", line.raw.lower())
+        text, comment, _ = before.partition("(")
+        words = [re.sub(r"^(->)+", "", word) for word in re.findall(r"[^\s\[|\]+]+", text)]
+        for word in words:
+            if "->" in word:
+                self.problems.error(line.number, f"write a space before `->`: {word!r}")
+        if comment and words and words[-1] and text.endswith(words[-1]):
+            self.problems.error(line.number, f"write a space before `(`: {words[-1] + comment!r}")
+
+    def _check_rest(self, line: Line) -> None:
+        """Record an error for each unknown word after the comment that ends a rule.
+
+        PuzzleScript's engine ignores all other words there.
+        """
+        for word in tokens(line.rest):
+            if word == "message":  # the rest of the line is its text
+                return
+            is_known = word in self.names or word in MODIFIERS or word in COMMANDS
+            if not is_known and word not in ("[", "]", "|", "->", "+", "...", "rigid", "random"):
+                self.problems.error(line.number, self.names.undefined(word))
 
     def _flags(self, words: list[str], line: int) -> tuple[Rule, list[str]]:
         """Parse the flags before the first bracket; return the rule and the remaining words."""
@@ -153,6 +178,7 @@ class Sides:
         self.commands: list[tuple[str, ...]] = []
         self.is_right = False  # whether the arrow has been read
         self.row: list[Cell] | None = None  # current row; None outside of brackets
+        self.depth = 0  # number of `[` without `]` so far
         self.cell: list[str] = []  # modifiers and names of the current cell
 
     def read(self, words: list[str]) -> bool:
@@ -175,9 +201,16 @@ class Sides:
         """
         if word in ("[", "->"):
             return self._opened(word)
+        if word == "]":
+            self.depth -= 1
+            if self.depth < 0:
+                self._warn("`]` closes no `[`; the rule is ignored")
+                return False
+            # As in PuzzleScript's engine, a second `]` makes a row with an empty cell.
+            self.row = [] if self.row is None else self.row
         if self.row is None:
             self._outside(word)
-            return word != "]"
+            return True
         if word in ("|", "]"):
             self._close(word)
         else:
@@ -195,15 +228,15 @@ class Sides:
 
         The text of the command `message` is the rest of the line, verbatim.
         """
-        if word == "message":
-            found = re.search(r".*\bmessage\b", self.line.raw, re.IGNORECASE)
-            self.commands.append((word, self.line.raw[found.end() :].strip() if found else ""))
-            return
         if not self.is_right:
             self._error(f"`{word}` must be at the end of a rule")
         elif self.row is not None or "]" in rest:
             self._warn(f"`{word}` must be at the end of a rule")
-        self.commands.append((word,))
+        if word == "message":
+            found = re.search(r".*\bmessage\b", self.line.raw, re.IGNORECASE)
+            self.commands.append((word, self.line.raw[found.end() :].strip() if found else ""))
+        else:
+            self.commands.append((word,))
 
     def _opened(self, word: str) -> bool:
         """Parse `[`, which starts a row of cells, or `->`, which starts the right side of the rule.
@@ -211,10 +244,11 @@ class Sides:
         For a second arrow, record an error and return False; otherwise return True.
         """
         if word == "[":
+            self.depth += 1
             if self.cell:
                 self._error("`[` inside of brackets; close these with `]` first")
-            elif self.row is not None:
-                self._warn("`[` inside of brackets is ignored")
+            elif self.depth > 1:
+                self._warn("`[` inside of brackets: close each `[` by `]` before the next one")
             self.row = [] if self.row is None else self.row
             self.cell = []
         elif self.row is not None:
@@ -228,9 +262,7 @@ class Sides:
 
     def _outside(self, word: str) -> None:
         """Record an error or a warning for a word outside of brackets."""
-        if word == "]":
-            self._warn("`]` closes no `[`; the rule is ignored")
-        elif word in DIRECTIONS or word == "random":
+        if word in DIRECTIONS or word == "random":
             self._warn(f"`{word}` is allowed only before the first bracket or inside of brackets")
         elif word in self.names or word in MODIFIERS or word in ("|", "..."):
             self._warn(f"`{word}` is allowed only inside of brackets")

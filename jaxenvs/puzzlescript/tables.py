@@ -3,6 +3,7 @@
 A mask is an int with one bit for each object, or for each movement of each collision layer.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -256,12 +257,13 @@ class _Masks:
         `made` and `used` are the results of `_asked` for the same cell on the left side.
         """
         names = self.names
-        new, seen, placed = Replacement(), {}, set()
+        new, seen, placed, drawn = Replacement(), {}, set(), dict[int, str]()
         for modifier, name in after:
             if modifier == "...":
                 break
             if modifier == "random":
                 new = new._replace(re=new.re | self._chosen(name))
+                drawn |= {names.layer_of[m]: m for m in names.members(name) if m in names.layer_of}
                 continue
             layer = self._layer(name)
             if layer is None:
@@ -269,10 +271,11 @@ class _Masks:
             if modifier == "no":
                 new = new._replace(oc=new.oc | names.mask(name))
                 continue
-            if layer in seen and not self.clash:
+            other = seen.get(layer) or drawn.get(layer)
+            if other and not self.clash:
                 names.problems.error(
                     self.expanded.line,
-                    f"{seen[layer].upper()} and {name.upper()} are on one layer: no cell has both",
+                    f"{other.upper()} and {name.upper()} are on one layer: no cell has both",
                 )
             seen[layer] = name
             if not names.is_property(name):
@@ -372,10 +375,14 @@ def _win(line: int, words: list[str], names: Names) -> Win | None:
     """Parse the win condition `all|some|any|no X [on Y]`; if invalid, record an error."""
     form = "a win condition is `all X on Y`, `some X [on Y]` or `no X [on Y]`"
     kind, *rest = words
+    if kind.rpartition(")")[2] in KINDS and ")" in kind:
+        names.problems.warn(line, f"{kind!r} has a comment in front, and means `some`")
+        kind = "some"
     if kind in KINDS and len(rest) == 2 and rest[1] == "on":  # like the engine, read `X on` as `X`
         names.problems.warn(line, f"`on` without an object is ignored: {' '.join(words)!r}")
         rest = rest[:1]
-    if kind not in KINDS or len(rest) not in (1, 3) or rest[1:2] not in ([], ["on"]):
+    is_form = kind in KINDS and len(rest) in (1, 3) and rest[1:2] in ([], ["on"])
+    if not is_form or not all(re.fullmatch(r"\w+", word) for word in rest):
         names.problems.error(line, f"{form}: {' '.join(words)!r}")
         return None
     for name in rest[::2]:
@@ -428,6 +435,13 @@ def fill_of(cells: Iterable[int], layer: int, default: int) -> int:
     the mask of all objects in the background's collision layer.
     """
     return next((cell & layer for cell in cells if cell & layer), default)
+
+
+def check_glyphs(line: int, text: str, names: Names) -> None:
+    """Record an error for each glyph in `text` that is not defined."""
+    for glyph in dict.fromkeys("".join(text.split())):
+        if glyph not in names:
+            names.problems.error(line, f"`{glyph}` is not defined; add it to the legend")
 
 
 def _glyph(glyph: str, line: int, names: Names, glyphs: dict[str, int]) -> int | None:

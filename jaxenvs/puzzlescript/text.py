@@ -21,6 +21,7 @@ SECTIONS = (
 # Pattern of a rule with the command `message`, from the start of the rule to this word. The parts
 # of the pattern match a text in only one way, so the regular expression does not backtrack.
 _MESSAGE = r"(?:(?!->)[^(])*->[^(]*?\bmessage\b"
+MESSAGE = "message"  # first word of a line with a message in the section `levels`
 MOST_ERRORS = 20  # maximum number of errors that the message of a `GameError` lists
 
 
@@ -34,7 +35,8 @@ class Line(NamedTuple):
     number: int  # line number, from 1
     first: str  # text up to the first comment, in lower case
     text: str  # all text outside of comments, in lower case
-    raw: str  # line as written
+    raw: str  # line as written; for a message in `levels`, without comments before it
+    rest: str = ""  # text after the first comment that follows other text, in lower case
 
 
 @dataclasses.dataclass
@@ -90,24 +92,34 @@ def lines(source: str, problems: Problems) -> Iterator[tuple[str, Line]]:
             continue
         lowered = " ".join(pieces).strip().lower()
         heading = re.match(rf"({'|'.join(SECTIONS)})(?!\w)\s*", lowered)
-        if _is_ruler(lowered, section, number, problems):
+        if _is_ruler(lowered, section, number, problems) and _ends_with_text(pieces, raw, section):
             continue
         if heading and section != "levels":
             section = heading[1]
             _check_heading(section, seen, lowered[heading.end() :], number, problems)
             seen.append(section)
             continue
-        first = pieces[0] if pieces else ""
-        if section == "rules" and pieces and not comments.ended(raw, section):
-            # PuzzleScript's engine does not remove a comment before a rule: the comment's text
-            # becomes part of the rule, which is an error.
-            first = re.findall(r"[^(]+", raw)[0]
-        yield section, Line(number, first.strip().lower(), lowered, raw)
+        has_message = comments.ended(raw, section)
+        yield section, _line(pieces, number, raw, "" if has_message else section)
     missing = [name for name in SECTIONS if name not in seen]
     if missing and comments.depth:
         problems.error(comments.opened, "`(` starts a comment that no `)` closes")
     for name in missing:
         problems.error(0, f"no section {name.upper()}; a game needs {', '.join(SECTIONS)}")
+
+
+def _line(pieces: list[str], number: int, raw: str, section: str) -> Line:
+    """Return a line with the parts `pieces` outside of comments; `section` is "" for a message."""
+    first, *others = pieces or [""]
+    if section in ("rules", "winconditions") and pieces:
+        # PuzzleScript's engine does not remove a comment before a rule or win condition: the
+        # comment's text becomes part of it, which is an error.
+        first = re.findall(r"[^(]+", raw)[0]
+    lowered = " ".join(pieces).strip().lower()
+    if section == "levels" and lowered.startswith(MESSAGE):
+        raw = first
+    rest = " ".join(others).strip().lower()
+    return Line(number, first.strip().lower(), lowered, raw, rest)
 
 
 def _is_ruler(text: str, section: str, line: int, problems: Problems) -> bool:
@@ -122,6 +134,11 @@ def _is_ruler(text: str, section: str, line: int, problems: Problems) -> bool:
     if not is_plain:
         problems.error(line, f"nothing may follow a line of `=`: {text!r}")
     return True
+
+
+def _ends_with_text(pieces: list[str], raw: str, section: str) -> bool:
+    """Return whether no comment follows a ruler; in `levels`, such a ruler is a row of a level."""
+    return section != "levels" or raw.endswith(pieces[-1])
 
 
 def _check_heading(section: str, seen: list[str], rest: str, line: int, problems: Problems) -> None:
@@ -154,20 +171,27 @@ class _Comments:
         Only lines of the sections `levels` and `rules` can have messages, and only outside of
         comments.
         """
-        pattern = {"levels": r"\s*message", "rules": _MESSAGE}.get(section)
+        pattern = {"levels": rf"\s*{MESSAGE}", "rules": _MESSAGE}.get(section)
         return not self.depth and bool(pattern) and bool(re.match(pattern, raw, re.IGNORECASE))
 
     def removed(self, raw: str, number: int, section: str) -> list[str] | None:
         """Return the parts of a line outside of comments; None if the whole line is a comment.
 
         Also return None for a line that has only `)` outside of a comment. As in PuzzleScript's
-        engine, a comment with spaces after it counts as a blank line; for it, return [].
+        engine, a comment with spaces after it counts as a blank line; for it, return []. In
+        `levels`, the text of a message that follows a comment is the rest of the line, and text
+        after a `)` at the start of a line is ignored.
         """
-        record = self.problems.error if section == "levels" else self.problems.warn
-        pieces, had_comment, last = [], self.depth > 0, ""
-        for part in re.split(r"([()])", raw):
+        pieces, had_comment, last = list[str](), self.depth > 0, ""
+        in_levels, is_stray = section == "levels", False  # whether a `)` precedes all text
+        parts = re.split(r"([()])", raw)
+        for place, part in enumerate(parts):
+            is_start = in_levels and not pieces and not is_stray
+            if is_start and self.ended(after := "".join(parts[place:]), section):
+                return [after.lower() if had_comment else after]
             if part == ")" and not self.depth:
-                record(number, "`)` closes no comment")
+                self._warn_of_stray(number, in_levels and bool(last.strip()))
+                is_stray |= not pieces
                 had_comment, last = True, ""
             elif part in ("(", ")"):
                 self.opened = self.opened if self.depth else number
@@ -176,4 +200,15 @@ class _Comments:
             elif not self.depth:
                 last = part
                 pieces += [part] if part.strip() else []
+        if is_stray and pieces and section in ("objects", "collisionlayers"):
+            self.problems.error(number, "write nothing after a `)` that closes no comment")
+        if is_stray and in_levels:
+            return None
         return None if had_comment and not pieces and (self.depth or not last) else pieces
+
+    def _warn_of_stray(self, number: int, in_row: bool) -> None:
+        """Record a `)` that closes no comment.
+
+        Behind the text of a level's row, it belongs to the row, and no glyph has this name.
+        """
+        (self.problems.error if in_row else self.problems.warn)(number, "`)` closes no comment")

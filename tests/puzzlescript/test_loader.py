@@ -95,6 +95,27 @@ def test_levels_repeat_the_last_glyph_and_get_a_background():
     assert all(cell & background for cell in first.cells)
 
 
+def test_a_message_may_follow_a_comment():
+    """Its text is the rest of the line, in lower case as in the engine."""
+    game = puzzlescript.parse(MINIMAL + "\n(one) message Well done :(\n\nP**\n")
+    _, message, level = game.levels
+    assert message == "well done :(" and level.width == 3
+
+
+def test_doubled_brackets_add_an_empty_row_to_each_side():
+    rules = parsed("right [ [ > Player | Crate ] ] -> [ [ > Player | > Crate ] ]").main.rules[0]
+    (rule,) = rules
+    assert [len(row) for row in rule.rows] == [2, 1]
+
+
+def test_text_behind_the_pixels_of_a_sprite_names_its_object():
+    pixels = "00000\n" * 5
+    source = MINIMAL.replace("Crate\nBrown", f"Crate\nBrown\n{pixels[:-1]};\n")
+    game = puzzlescript.parse(source.replace("P*O", "P;O"))
+    crate = 1 << game.objects.index("crate")
+    assert [bool(cell & crate) for cell in game.levels[0].cells] == [False, True, False]
+
+
 MISTAKES = [
     ("[ > Player | Crate ] -> [ > Player ]", "brackets on both sides"),
     ("[ > Player | Create ] -> [ > Player | ]", "CREATE is not defined"),
