@@ -122,7 +122,7 @@ class _Reading:
         self.objects, self.rules = Objects(names), Reader(names)
         self.prelude: dict[str, str] = {}
         self.wins: list[tuple[int, list[str]]] = []
-        self.behind: list[tuple[int, str]] = []  # line number, and text behind a comment in a row
+        self.behind: list[tuple[int, str]] = []  # line number, and text after a comment in a row
         self.levels: list[str | list[tuple[int, str]]] = []
         self.in_level = False
 

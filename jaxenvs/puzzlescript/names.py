@@ -346,7 +346,7 @@ class Objects:
             self._read_synonyms(line)
 
     def _read_synonyms(self, line: Line) -> None:
-        """Read text behind a whole sprite: for PuzzleScript's engine, names of the same object.
+        """Read text after a whole sprite: for PuzzleScript's engine, names of the same object.
 
         After such a name, the engine expects colours.
         """

@@ -209,6 +209,6 @@ class _Comments:
     def _warn_of_stray(self, number: int, in_row: bool) -> None:
         """Record a `)` that closes no comment.
 
-        Behind the text of a level's row, it belongs to the row, and no glyph has this name.
+        After the text of a level's row, it belongs to the row, and no glyph has this name.
         """
         (self.problems.error if in_row else self.problems.warn)(number, "`)` closes no comment")

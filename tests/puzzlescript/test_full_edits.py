@@ -1,4 +1,4 @@
-"""Random edits of game sources: the loader accepts what the original engine accepts.
+"""Random edits of game sources: the loader and the original engine accept the same sources.
 
 If both accept a source, their tables are equal. JAXENVS_PUZZLESCRIPT is the path of a checkout of
 the engine.
@@ -44,7 +44,7 @@ def edited(draw: random.Random, source: str) -> str:
 @pytest.mark.full
 @pytest.mark.skipif(not engine.CHECKOUT, reason="JAXENVS_PUZZLESCRIPT is not set")
 @pytest.mark.parametrize("seed", range(3))
-def test_the_loader_accepts_what_the_engine_accepts(seed):
+def test_loader_and_engine_accept_the_same_sources(seed):
     sources = [path.read_text("utf-8") for path in engine.GAMES]
     draw, both = random.Random(seed), 0
     with engine.Engine() as node:
