@@ -19,14 +19,17 @@ from .learner import Learner
 Loss = tuple[Array, dict[str, Any]]  # the loss, and a dict of its components, for the log
 
 
-def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.GradientTransformation:
+def optimiser(
+    settings: Any, every: int = 1, stacked: bool | str = False
+) -> optax.GradientTransformation:
     """Return the optimiser that `settings` choose, with gradient clipping by global norm before it.
 
     `every` is the number of the learner's gradient steps per step of this optimiser. It is above 1,
     for example, if SAC trains the actor less often than the critics. The learning-rate schedule
     computes the progress of the run from `every` and the optimiser's step count. With `stacked`,
     the weights of several networks are stacked along a first axis, so Muon treats arrays with three
-    axes as stacks of matrices. Weight decay applies only to the weights that `decaying` selects.
+    axes as stacks of matrices. If `stacked` is a name, only the entry of this name is stacked.
+    Weight decay applies only to the weights that `decaying` selects.
 
     Muon (Jordan, 2024) orthogonalises the Nesterov momentum of each matrix by five Newton-Schulz
     steps, and multiplies it by sqrt(max(1, outputs / inputs)). Adam updates all other weights; its
@@ -36,7 +39,8 @@ def optimiser(settings: Any, every: int = 1, stacked: bool = False) -> optax.Gra
     given = getattr(settings, "momentum", None)
     momentum, beta = (0.9, 0.95) if given is None else (given, given)
     share = getattr(settings, "vector_rate", 1.0)
-    matrices = _matrices if stacked else None
+    name = stacked if isinstance(stacked, str) else ""
+    matrices = functools.partial(_matrices, name=name) if stacked else None
     chosen = {
         "adam": lambda: optax.adam(rate, b1=momentum, eps=1e-5),
         "adamw": lambda: adamw(rate, decay, momentum, eps=1e-5),
@@ -74,13 +78,19 @@ def decaying(weights: PyTree[Array]) -> PyTree[bool]:
     return jax.tree_util.tree_map_with_path(is_kernel, weights)
 
 
-def _matrices(weights: PyTree[Array]) -> PyTree[Any]:
+def _matrices(weights: PyTree[Array], name: str = "") -> PyTree[Any]:
     """Return the axes of the matrices that Muon orthogonalises, for `optax.contrib.muon`.
 
-    The weights of several networks are stacked along axis 0, so a matrix has axes 1 and 2.
+    In the entry `name` (if "": in all entries), the weights of several networks are stacked along
+    axis 0, so a matrix has axes 1 and 2.
     """
-    of_one = optax.contrib.MuonDimensionNumbers(reduction_axis=1, output_axis=2)
-    return jax.tree.map(lambda leaf: of_one if leaf.ndim == 3 else None, weights)
+
+    def axes(path: Any, leaf: Array) -> optax.contrib.MuonDimensionNumbers | None:
+        first = int(not name or path[0].key == name)
+        of_one = optax.contrib.MuonDimensionNumbers(first, first + 1)
+        return of_one if leaf.ndim == first + 2 else None
+
+    return jax.tree_util.tree_map_with_path(axes, weights)
 
 
 def learning_rate(settings: Any, every: int = 1) -> Callable[[Any], Array]:
@@ -101,8 +111,21 @@ def learning_rate(settings: Any, every: int = 1) -> Callable[[Any], Array]:
 
 
 def step_count(optimiser: Any) -> Int32[Array, ""]:
-    """Return the number of steps taken, from the state `optimiser` of an optax optimiser."""
-    return optax.tree_utils.tree_get_all_with_path(optimiser, "count")[0][1]
+    """Return the number of steps taken, from the state `optimiser` of an optax optimiser.
+
+    It is the counter of the learning-rate schedule, which `restarted` keeps.
+    """
+    return optax.tree_utils.tree_get_all_with_path(optimiser, "count", _is_of_schedule)[0][1]
+
+
+def restarted(optimiser: Any, initial: Any) -> Any:
+    """Return the state `initial` of an optimiser, with the schedule's counter of `optimiser`."""
+    return optax.tree_utils.tree_set(initial, _is_of_schedule, count=step_count(optimiser))
+
+
+def _is_of_schedule(path: Any, _: Any) -> bool:
+    """Return whether a leaf of an optimiser's state belongs to the learning-rate schedule."""
+    return getattr(path[-1], "tuple_name", "") == optax.ScaleByScheduleState.__name__
 
 
 def with_step_count(optimiser: Any, count: Array) -> Any:

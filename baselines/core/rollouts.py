@@ -14,7 +14,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float32, PyTree
+from jaxtyping import Array, Float32, Int32, PyTree
 
 from jaxenvs import Step
 from jaxenvs.core.masking import Mask, legal_actions
@@ -336,10 +336,18 @@ def legal_now(learner: Learner, state: PyTree[Array]) -> Mask:
     return jax.vmap(functools.partial(legal_actions, learner.env.env))(state)
 
 
-def observe(learner: Learner, runner: Any, state: PyTree[Array]) -> PyTree[Array]:
-    """Return the observations of a batch of states, with the runner's environment params."""
-    axes = None if runner.params is None else learner.env.param_axes(runner.params)
-    return jax.vmap(learner.env.env.observe, in_axes=(0, axes))(state, runner.params)
+def observe(
+    learner: Learner, runner: Any, state: PyTree[Array], rows: Int32[Array, " rows"] | None = None
+) -> PyTree[Array]:
+    """Return the observations of a batch of states, with the runner's environment params.
+
+    `rows` are the indices of the states' environments; None: all environments, in order.
+    """
+    params = runner.params
+    axes = None if params is None else learner.env.param_axes(params)
+    if rows is not None and params is not None:
+        params = jax.tree.map(lambda leaf, axis: leaf if axis is None else leaf[rows], params, axes)
+    return jax.vmap(learner.env.env.observe, in_axes=(0, axes))(state, params)
 
 
 def think(learner: Learner, runner: Any, mask: Mask) -> tuple[PyTree, Array, Array]:
@@ -365,10 +373,17 @@ def predict(learner: Learner, weights: PyTree[Array], obs: PyTree[Array]) -> Any
 
 
 def final_value(
-    learner: Learner, runner: Any, state: PyTree[Array], memory: PyTree[Array]
+    learner: Learner,
+    runner: Any,
+    state: PyTree[Array],
+    memory: PyTree[Array],
+    rows: Int32[Array, " rows"] | None = None,
 ) -> Float32[Array, " envs"]:
-    """Return the values of a batch of final states, with the recurrent states before them."""
-    seen = runner._replace(obs=observe(learner, runner, state), memory=memory)
+    """Return the values of a batch of final states, with the recurrent states before them.
+
+    `rows` are the indices of the states' environments; None: all environments, in order.
+    """
+    seen = runner._replace(obs=observe(learner, runner, state, rows), memory=memory)
     return think(learner, seen, legal_now(learner, state))[2]
 
 

@@ -164,6 +164,10 @@ class Common(Checked):
                 f"weight_decay={self.weight_decay}: optimiser={self.optimiser} has none; give "
                 f"optimiser=adamw or muon"
             )
+        if self.schedule != "linear" and not self.anneal:
+            raise ValueError(
+                f"schedule={self.schedule}: the learning rate does not fall; give anneal=True"
+            )
         if self.vector_rate != 1.0 and self.optimiser != "muon":
             raise ValueError(
                 f"vector_rate={self.vector_rate}: optimiser={self.optimiser} has one learning "

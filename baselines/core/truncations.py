@@ -105,7 +105,7 @@ def at_once(
         left, values = carry
         # If fewer than `rows` are left, the first environment fills the other places.
         (chosen,) = jnp.nonzero(left, size=rows, fill_value=0)
-        found = bootstrap(*jax.tree.map(lambda leaf: leaf[chosen], final))
+        found = bootstrap(*jax.tree.map(lambda leaf: leaf[chosen], final), chosen)
         return left.at[chosen].set(False), values.at[chosen].set(found)
 
     start = truncated, jnp.where(truncated, 0.0, jnp.float32(0))

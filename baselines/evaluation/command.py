@@ -141,7 +141,8 @@ def _statements(found: dict[str, Any]) -> list[str]:
 
 def _chosen_by(run: Run) -> list[dict[str, Any]]:
     """Return, for each seed, the best evaluation in training: update, return and policy text."""
-    rows = [row for row in run.records() if "eval_return" in row]
+    newest = checkpoints.newest(run.checkpoints)  # later evaluations chose no saved weights
+    rows = [row for row in run.records() if "eval_return" in row and row["update"] <= newest]
     found = []
     for seed in range(run.config.seeds):
         # Among evaluations with equal returns, `max` takes the first one, as training does.

@@ -128,17 +128,18 @@ def summary(run: Run, device: str) -> dict[str, Any]:
         "steps_per_second": records[-1]["steps_per_second"],  # sum over seeds, without compilation
         "evaluation": found.get("eval"),
         **({"search": found["heuristic"]} if "heuristic" in found else {}),
-        **({"evaluations": others} if (others := _others(run)) else {}),
+        **({"evaluations": others} if (others := _others(run, records[-1]["steps"])) else {}),
         "last_returns": _rounded(returns[-1]),
         "curve": {"steps": steps[kept].tolist(), "returns": [_rounded(x) for x in returns[kept]]},
     }
 
 
-def _others(run: Run) -> dict[str, Any]:
+def _others(run: Run, steps: int) -> dict[str, Any]:
     """Return the evaluations in the run's directory that `jaxenvs eval --json` wrote, by name.
 
     The file `eval-NAME.json` contains the evaluation NAME. Raises `RunError` for a file that lacks
-    a key of `RECORDED`, as files of older versions do.
+    a key of `RECORDED`, as files of older versions do, and for a file whose weights have made
+    another number of steps than the run, `steps`.
     """
     found = {}
     for file in sorted(run.path.glob("eval-*.json"), key=lambda file: file.stem):
@@ -147,6 +148,11 @@ def _others(run: Run) -> dict[str, Any]:
             raise RunError(
                 f"{file} has no {lacking}; remove it, or write it again with `{PROGRAM} eval "
                 f"{run.path} --json {file}`"
+            )
+        if each.get("steps") not in (None, steps):
+            raise RunError(
+                f"{file} evaluates weights after {each['steps']:,} steps, and {run.path} has made "
+                f"{steps:,}; remove it, or write it again"
             )
         found[file.stem.removeprefix("eval-")] = {part: each[part] for part in RECORDED}
     return found
@@ -224,10 +230,16 @@ def _joined(group: list[dict[str, Any]]) -> dict[str, Any]:
     """
     found = [record.get("evaluations", {}) for record in group]
     return {
-        name: {**each, "seeds": [seed for one in found for seed in one[name]["seeds"]]}
+        name: {**each, "seeds": [seed for one in found for seed in _of(one[name], each)]}
         for name, each in found[0].items()
         if all(name in one for one in found)
     }
+
+
+def _of(found: dict[str, Any], first: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the seeds of an evaluation, with its params if the params of `first` differ."""
+    more = {} if found["params"] == first["params"] else {"params": found["params"]}
+    return [{**seed, **more} for seed in found["seeds"]]
 
 
 def _evaluation(found: list[dict[str, Any]]) -> dict[str, Any]:

@@ -293,9 +293,9 @@ def reset(learner: QLearner, runner: Runner, updates: Int32[Array, ""]) -> Runne
     """Every `reset_every` gradient steps, set the last layers back to their initial weights.
 
     The other layers move towards their initial weights (shrink and perturb): their weights become
-    `reset_keep` * weights + (1 - `reset_keep`) * initial weights. The optimiser's state becomes its
-    initial state, except for the step counts. `updates` is the number of updates made so far; there
-    are no resets after the fraction `LAST_RESET` of the run.
+    `reset_keep` * weights + (1 - `reset_keep`) * initial weights. The optimiser restarts, but not
+    the learning-rate schedule. `updates` is the number of updates made so far; there are no resets
+    after the fraction `LAST_RESET` of the run.
     """
     settings = learner.settings
     if not settings.reset_every:
@@ -309,13 +309,10 @@ def reset(learner: QLearner, runner: Runner, updates: Int32[Array, ""]) -> Runne
         kept = settings.reset_keep if path[1].key in learner.network.body else 0.0
         return kept * new + (1.0 - kept) * old
 
-    def restart(state: Array, initial: Array) -> Array:
-        return initial if jnp.issubdtype(state.dtype, jnp.floating) else state
-
     def reset_all(now: tuple[PyTree, ...]) -> tuple[PyTree, ...]:
         mixed = (jax.tree_util.tree_map_with_path(shrink, tree, runner.first) for tree in now[:2])
         initial = minibatches.optimiser(settings).init(minibatches.split_weights(now[0])[0])
-        return *mixed, jax.tree.map(restart, now[2], initial)
+        return *mixed, minibatches.restarted(now[2], initial)
 
     now = (runner.weights, runner.target, runner.optimiser)
     weights, target, optimiser = jax.lax.cond(due, reset_all, lambda same: same, now)

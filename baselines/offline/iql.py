@@ -75,7 +75,7 @@ def init(learner: Learner[Settings], key: Array, given: Transitions) -> Runner:
     weights = learner.network.init(key_weights, obs)
     critics = [critic(learner).init(each, obs) for each in jax.random.split(key_critics)]
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *critics)
-    chain = minibatches.optimiser(learner.settings)
+    chain = minibatches.optimiser(learner.settings, stacked="critic")
     return Runner(
         weights=weights,
         critic=stacked,
@@ -89,7 +89,7 @@ def update(learner: Learner[Settings], runner: Runner) -> tuple[Runner, dict[str
     """Take the gradient steps of an update; return the new training state and metrics."""
     settings = learner.settings
     key, key_steps = jax.random.split(jax.random.wrap_key_data(runner.key))
-    chain = minibatches.optimiser(settings)
+    chain = minibatches.optimiser(settings, stacked="critic")
 
     def step(carry: Any, index: Array) -> tuple[Any, dict[str, Array]]:
         weights, target, state = carry

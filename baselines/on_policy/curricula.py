@@ -125,6 +125,11 @@ def check_env(learner: Learner[Any], steps: int, name: str) -> None:
             f"all episodes of {env.unwrapped.name} begin in the same level, so there is nothing to "
             f"choose; give --algo ppo or ppo-rnn"
         )
+    if env.carries_over:
+        raise ValueError(
+            f"a wrapper of {env.name} keeps statistics beyond the end of an episode, and a "
+            f"curriculum begins all episodes anew in each update; leave out the wrapper"
+        )
     if jax.tree.leaves(learner.network.begin()) and not learner.settings.memory:
         raise ValueError(f"network={learner.settings.network} is recurrent: omit --memory 0")
     limit = env.shortest_limit(env.default_params)

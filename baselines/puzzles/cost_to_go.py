@@ -299,6 +299,17 @@ def check_goal(algorithm: Algorithm, env: Env) -> None:
         )
 
 
+def check_walks(learner: Learner[Any, Any]) -> None:
+    """Raise `ValueError` if no random walk can start at the goal of the learner's puzzle."""
+    env = learner.env
+    if env.inverse is None and type(env).predecessors is Puzzle.predecessors:
+        raise ValueError(
+            f"{env.name} cannot be walked backwards from its goal: its moves have no inverse, and "
+            f"it defines no predecessors; choose another puzzle for {learner.algorithm.name}, such "
+            f"as Puzzle-Cube-2x2-v0"
+        )
+
+
 def check_one_device(algorithm: Algorithm, devices: Devices) -> None:
     """Raise `ValueError` if the run asks for several devices, which the learner cannot use."""
     if devices.count > 1:

@@ -140,6 +140,11 @@ def descend(
     return shared.play_greedily(learner.env, levels, (), move, learner.settings.test_moves)
 
 
+def check(learner: Learner[Any, Any], seeds: int, episodes: int) -> None:
+    """Raise `ValueError` if no random walk can start at the goal of the puzzle."""
+    shared.check_walks(learner)
+
+
 def build(
     algorithm: Algorithm, env: Any, settings: Settings, devices: Devices = ALONE
 ) -> LastMoveLearner:

@@ -231,8 +231,9 @@ def config(options: Options[Any], algorithm: str = USUAL) -> Config:
     )
     if not config.id.startswith(GYM):
         env = config.env
-        if options.video_every and not is_drawn(env):
-            raise RunError(f"--video-every: {config.id} {UNDRAWN}; omit it")
+        for flag in ("video_every", "html"):
+            if getattr(options, flag) and not is_drawn(env):
+                raise RunError(f"--{flag.replace('_', '-')}: {config.id} {UNDRAWN}; omit it")
     return config
 
 
@@ -385,6 +386,18 @@ def _continued(saved: Options[S], given: Options[S], done: int, restart: bool, p
     for settings in (old, new):
         settings.check()
     settings = schedules.resumed(new, old, done, restart)
+    if (settings.updates - done) % settings.chunk:
+        raise RunError(
+            f"--chunk {settings.chunk}: {path} has made {counted(done, 'update')}, so "
+            f"{settings.updates - done} are left; give a divisor of it"
+        )
+    if getattr(settings, "robust", False) and settings.anneal:
+        if restart:
+            raise RunError(
+                f"--learning-rate: {path} anneals with the gradient steps that it takes, and a "
+                f"robust curriculum does not learn in every update; omit it"
+            )
+        return settings
     falls = getattr(settings, "anneal", not settings.restarts)
     if not falls or not 0 < done < settings.updates or new.total_steps <= old.total_steps:
         return settings

@@ -8,7 +8,7 @@ from jaxenvs.core.files import unfinished
 from .checkpoints import RunError
 
 WRITTEN = ("config.json", "log.jsonl", "curve.png", "eval.json", "replay.html", "checkpoints")
-WRITTEN += ("log.csv", "tensorboard", "wandb", "videos")
+WRITTEN += ("log.csv", "tensorboard", "wandb", "videos", "achievements.png")
 
 
 def check_free(path: Path, overwrite: bool) -> None:

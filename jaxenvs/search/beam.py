@@ -125,6 +125,21 @@ def _search_one(
     return result, end.nodes, end.steps
 
 
+def _chosen(width: int, score: Array, cost: Array, goal: Array) -> tuple[Array, Array]:
+    """Return the indices of the new boards that the beam keeps, and which of its places they fill.
+
+    If a goal was reached, the cheapest goal is the first; the search then ends.
+    """
+    keep = min(width, score.shape[0])
+    least, order = jax.lax.top_k(-score, keep)
+    order = jnp.pad(order, (0, width - keep))
+    alive = jnp.pad(jnp.isfinite(least), (0, width - keep))
+    least_cost = jnp.where(goal, cost, jnp.inf).min()
+    first = jnp.argmax(goal & (cost == least_cost)).astype(jnp.int32)
+    order = order.at[0].set(jnp.where(goal.any(), first, order[0]))
+    return order, alive.at[0].set(alive[0] | goal.any())
+
+
 def _step(domain: Any, guide: Any, instance: Any, at: _Beam) -> _Beam:
     """Expand all boards of the beam; keep the distinct new boards with the lowest scores."""
     width, actions = at.cost.shape[0], domain.num_actions
@@ -148,24 +163,23 @@ def _step(domain: Any, guide: Any, instance: Any, at: _Beam) -> _Beam:
         valid &= ~_repeated(jax.vmap(domain.pack)(moves.board), score, valid)
     goal = valid & jax.vmap(lambda board: domain.is_goal(instance, board))(moves.board)
     score = jnp.where(valid & jnp.isfinite(score), score, jnp.inf)
-    keep = min(width, score.shape[0])
-    least, order = jax.lax.top_k(-score, keep)
-    order = jnp.pad(order, (0, width - keep))
-    alive = jnp.pad(jnp.isfinite(least), (0, width - keep))
-    # If a goal was reached, put the cheapest goal first in the beam; the search then ends.
-    least_cost = jnp.where(goal, cost, jnp.inf).min()
-    first = jnp.argmax(goal & (cost == least_cost)).astype(jnp.int32)
-    order = order.at[0].set(jnp.where(goal.any(), first, order[0]))
+    order, alive = _chosen(width, score, cost, goal)
     last = action[order].astype(jnp.int16)
+    # Without a new board, the search ends with the boards that it has.
+    ends = ~alive.any()
+
+    def new(old: Array, candidates: Array) -> Array:
+        return jnp.where(ends, old, candidates[order])
+
     return _Beam(
-        board=jax.tree.map(lambda leaf: leaf[order], moves.board),
-        cost=cost[order],
-        surprisal=jax.tree.map(lambda leaf: leaf[order], surprisal),
-        alive=alive.at[0].set(alive[0] | goal.any()),
-        action=last,
+        board=jax.tree.map(new, at.board, moves.board),
+        cost=new(at.cost, cost),
+        surprisal=jax.tree.map(new, at.surprisal, surprisal),
+        alive=alive,
+        action=jnp.where(ends, at.action, last),
         parents=at.parents.at[at.steps].set(parent[order]),
         actions=at.actions.at[at.steps].set(last),
-        steps=at.steps + 1,
+        steps=at.steps + (~ends).astype(jnp.int32),
         goal=jnp.where(goal.any(), 0, -1).astype(jnp.int32),
         nodes=at.nodes + valid.sum(dtype=jnp.int32),
     )

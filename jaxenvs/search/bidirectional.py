@@ -266,6 +266,7 @@ class _Both:
         actions, length = jax.vmap(lambda i, a, n, r: self._rest(back, i, a, n, r))(
             instance, actions, length, meeting.backward
         )
+        actions = jnp.where((length > longest)[:, None], jnp.asarray(-1, actions.dtype), actions)
         goal = self.back.levels.board
         nearest = self.forward.boards(nodes.key[row])
         board = jax.tree.map(

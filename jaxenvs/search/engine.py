@@ -142,7 +142,7 @@ class Engine:
             cost=jnp.full(count, jnp.inf, jnp.float32),
             goal=level - 1,
             nearest=jnp.full(count, jnp.inf, jnp.float32),
-            nearest_row=level,
+            nearest_row=jnp.arange(count, dtype=jnp.int32),  # row i: start board of level i
             done=no_level,
             lower=jnp.maximum(bounds, 0) if settings.admissible else jnp.full(count, -jnp.inf),
             lost=no_level,

@@ -1,5 +1,6 @@
 """Exact solver of puzzles for `jaxenvs.levels.solve`: A* with the puzzle's own heuristic."""
 
+import functools
 from typing import Any
 
 import jax
@@ -37,6 +38,7 @@ def solve_levels(
     """
     puzzle: Any = getattr(env, "unwrapped", env)
     check(env)
+    spent = np.atleast_1d(getattr(levels, "time", 0))  # steps before each state; 0 for a level
     levels = PuzzleLevel(board=levels.board, instance=levels.instance)
     wanted = jax.tree.leaves(puzzle.level_shape)
     if np.ndim(jax.tree.leaves(levels)[0]) == len(wanted[0].shape):
@@ -44,19 +46,24 @@ def solve_levels(
     count, found = len(jax.tree.leaves(levels)[0]), []
     for at in range(0, count, TOGETHER):
         group = jax.tree.map(lambda leaf, at=at: leaf[at : at + TOGETHER], levels)
-        result = jax.device_get(
-            astar(puzzle, group, node_budget=node_budget, batch_size=batch_size, max_length=LONG)
+        search = functools.partial(
+            astar, puzzle, group, node_budget=node_budget, batch_size=batch_size
         )
+        result = jax.device_get(search(max_length=LONG))
+        longest = int(np.max(result.length, where=result.solved, initial=0))
+        if longest > LONG:  # the result has no plan that is longer than `max_length`
+            result = jax.device_get(search(max_length=longest))
         limit = int(np.min(env.default_params.max_steps_in_episode))
-        rows = len(result.solved)
-        found += [_solution(puzzle, result, row, limit) for row in range(rows)]
+        left = limit - np.broadcast_to(spent, count)[at : at + TOGETHER]
+        rows = range(len(result.solved))
+        found += [_solution(puzzle, result, row, int(left[row])) for row in rows]
     return found
 
 
 def _solution(puzzle: Puzzle, result: Any, row: int, limit: int) -> Solution:
     """Return the solution of the level at index `row` of a search's results.
 
-    limit: maximum number of steps of an episode.
+    limit: number of steps that are left in the episode.
     """
     unsolvable, solved = bool(result.unsolvable[row]), bool(result.solved[row])
     bound, length = float(result.lower_bound[row]), int(result.length[row])

@@ -15,10 +15,11 @@ from tiny import Countdown, Endless
 
 import jaxenvs
 from jaxenvs import levels
-from jaxenvs.baselines.core import level_buffer
+from jaxenvs.baselines.core import level_buffer, truncations
 from jaxenvs.baselines.core.given_levels import GivenLevel, edited, new_levels
 from jaxenvs.baselines.on_policy import curricula, plr, sfl
 from jaxenvs.baselines.run import loop, train
+from jaxenvs.core.wrappers.normalisation import NormalizeReward
 
 pytestmark = pytest.mark.full
 
@@ -273,6 +274,22 @@ def test_a_share_of_few_environments_may_be_none(as_a_user):
     agent = tiny.learner(MAZE, "sfl", num_envs=1, minibatches=1, sampled=0.5)
     with pytest.raises(ValueError, match=r"sampled=0.5 of 1 environments on each device is less"):
         sfl.check(agent, 1, 1)
+
+
+@pytest.mark.parametrize("name", ["plr", "sfl"])
+def test_values_of_few_final_states_use_their_own_levels(name, monkeypatch):
+    """If final states are not copied, the network evaluates 64 of them at once."""
+    monkeypatch.setattr(truncations, "MOST_COPIED", 0)
+    jax.clear_caches()
+    more = {"plr": {"replay_prob": 1.0}, "sfl": {"candidates": 8, "candidate_envs": 4}}[name]
+    agent = tiny.learner(MAZE, name, num_envs=96, minibatches=2, **more)
+    assert np.isfinite(updates(agent, 2)[-1][1]["return_sum"])
+
+
+def test_statistics_that_outlive_episodes_are_refused(as_a_user):
+    agent = tiny.learner(NormalizeReward(MAZE), "plr")
+    with pytest.raises(ValueError, match="keeps statistics beyond the end of an episode"):
+        plr.check(agent, 1, 1)
 
 
 def test_an_environment_needs_levels():

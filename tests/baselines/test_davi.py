@@ -171,6 +171,14 @@ def test_the_loss_of_actions_is_the_mean_over_the_known_ones(by_action):
     assert loss(learner, weights, (), boards, nothing) == 0.0
 
 
+@pytest.mark.parametrize("algorithm", ["davi", "last-move"])
+def test_a_puzzle_without_a_way_back_from_its_goal_is_refused(algorithm, tmp_path, capsys):
+    out = tmp_path / "run"
+    assert train.main(["Puzzle-TSP-10-v0", "--algo", algorithm, "--out", str(out)]) == 2
+    assert "cannot be walked backwards from its goal" in capsys.readouterr().err
+    assert not out.exists()
+
+
 def test_different_action_costs_are_added():
     """Compare targets in a tour puzzle (TSP), where the cost of an action is a distance."""
     env = jaxenvs.make("Puzzle-TSP-10-v0", cities=4)

@@ -159,6 +159,7 @@ def test_the_best_policy_comes_with_the_evaluation_that_chose_it(tmp_path, capsy
     policy = "16 episodes, actions greedy, no search, observation image"
     rows = [{"update": 1, "steps": 8, "eval_return": [7.0]}]
     rows += [{"update": 2, "steps": 16, "eval_return": [9.0], "eval_policy": policy}]
+    rows += [{"update": 3, "steps": 24, "eval_return": [9.5]}]  # after the last checkpoint
     run.log(rows)
     file = tmp_path / "eval.json"
     argv = ["eval", str(run.path), "--best", "--episodes", "2", "--json", str(file)]

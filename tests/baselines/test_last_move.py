@@ -145,7 +145,7 @@ def finished(tmp_path_factory):
 
 
 @pytest.mark.full
-def test_a_run_is_trained_resumed_searched_and_judged(finished, tmp_path, capsys, monkeypatch):
+def test_a_run_is_trained_resumed_searched_and_judged(finished, tmp_path, capsys):
     assert json.loads((finished / "eval.json").read_text())["boards"] == 8
     record = runs.Run.open(finished).records()[-1]
     assert len(record["accuracy"]) == 2 and 0.0 < record["accuracy"][0] <= 1.0
@@ -163,13 +163,6 @@ def test_a_run_is_trained_resumed_searched_and_judged(finished, tmp_path, capsys
     assert [one["seed"] for one in judged["per_seed"]] == [0, 1]
     for one in judged["per_seed"]:
         assert one["algorithm"] == "beam" and one["width"] == 16 and "budget" not in one
-    # Wide beams, of which fewer fit into the memory, solve fewer boards at once.
-    levels = jax.vmap(plan.puzzle.sample_level)(jax.random.split(jax.random.key(3), 5))
-    together = heuristic.solve(plan, levels, "beam", batch_size=16)
-    monkeypatch.setattr(heuristic, "BEAMS", 2 * 16)
-    apart = heuristic.solve(plan, levels, "beam", batch_size=16)
-    for name in ("found", "solved", "cost", "actions", "expanded"):
-        np.testing.assert_array_equal(together[name], apart[name])
     # The same updates, with a break after the second, give the same weights.
     asked = [EIGHT, "--algo", "last-move", *FLAGS, "--seeds", "2", "--checkpoint-every", "1"]
     out = tmp_path / "broken"
@@ -181,6 +174,18 @@ def test_a_run_is_trained_resumed_searched_and_judged(finished, tmp_path, capsys
     learner, one = heuristics.trained(out, 1, ("last-move",))
     same = jax.tree.map(np.array_equal, one, heuristics.trained(whole, 1, ("last-move",))[1])
     assert all(jax.tree.leaves(same)) and learner.settings.total_steps == 252
+
+
+@pytest.mark.full
+def test_wide_beams_solve_fewer_boards_at_once(finished, monkeypatch):
+    """The solutions are the same; fewer wide beams fit into the memory of a GPU."""
+    plan = planner.load(finished)
+    levels = jax.vmap(plan.puzzle.sample_level)(jax.random.split(jax.random.key(3), 5))
+    together = heuristic.solve(plan, levels, "beam", batch_size=16)
+    monkeypatch.setattr(heuristic, "BEAMS", 2 * 16)
+    apart = heuristic.solve(plan, levels, "beam", batch_size=16)
+    for name in ("found", "solved", "cost", "actions", "expanded"):
+        np.testing.assert_array_equal(together[name], apart[name])
 
 
 @pytest.mark.full

@@ -91,6 +91,7 @@ def test_settings_that_cannot_work_say_why():
         ({"vector_rate": 0.1}, r"vector_rate=0\.1: optimiser=adam has one learning rate; give opt"),
         ({"momentum": 1.0}, r"momentum=1\.0 must be below 1"),
         ({"schedule": "step"}, "schedule=step: choose one of linear, cosine"),
+        ({"schedule": "cosine", "anneal": False}, "schedule=cosine: the learning rate does not fa"),
         ({"entropy_end": -1.0}, r"entropy_end=-1\.0 must be at least 0"),
     ):
         with pytest.raises(ValueError, match=words):

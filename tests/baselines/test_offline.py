@@ -12,6 +12,7 @@ from test_ppo_rnn import Cue
 
 import jaxenvs
 from jaxenvs import demos, levels
+from jaxenvs.baselines.core import minibatches
 from jaxenvs.baselines.core.learner import Learner
 from jaxenvs.baselines.evaluation import command as evaluation
 from jaxenvs.baselines.evaluation import export
@@ -191,6 +192,27 @@ def test_losses_of_implicit_q_learning_equal_a_slow_reference(some, env):
     for name, number in wanted.items():
         np.testing.assert_allclose(parts[name], number, rtol=1e-4, err_msg=name)
     np.testing.assert_allclose(total, sum(wanted.values()), rtol=1e-4)
+
+
+def test_muon_orthogonalises_each_critic_and_the_policy_separately():
+    """The critics' weights are stacked, the policy's are not; Adam updates all biases."""
+    settings = iql.Settings(demos="x", optimiser="muon", max_grad_norm=1e9)
+    rng = np.random.default_rng(0)
+    shapes = {"kernel": (5, 3), "bias": (3,)}
+    one = lambda *more: {k: np.float32(rng.normal(size=(*more, *v))) for k, v in shapes.items()}  # noqa: E731
+    weights = {"policy": one(), "critic": one(2)}
+
+    def moved(chain, tree):
+        return jax.jit(lambda t: minibatches.apply_gradient(chain, t, chain.init(t), t)[0])(tree)
+
+    both = moved(minibatches.optimiser(settings, stacked="critic"), weights)
+    critics = [jax.tree.map(lambda leaf, i=i: leaf[i], weights["critic"]) for i in range(2)]
+    found = [jax.tree.map(lambda leaf, i=i: leaf[i], both["critic"]) for i in range(2)]
+    for alone, after in zip([weights["policy"], *critics], [both["policy"], *found], strict=True):
+        wanted = moved(minibatches.optimiser(settings), alone)
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-7), after, wanted
+        )
 
 
 def test_gradients_of_implicit_q_learning_stay_in_their_networks(some, env):

@@ -197,7 +197,21 @@ def test_other_evaluations_of_a_run_are_recorded(tmp_path, capsys):
     assert record.main([str(table), str(tmp_path / "1")]) == 0
     (line,) = json.loads(table.read_text())
     assert [seed["seed"] for seed in line["evaluations"]["levels"]["seeds"]] == [0, 1]
+    assert "params" not in line["evaluations"]["levels"]["seeds"][1]
+    limited = {**found, "params": {"max_steps_in_episode": 9}, "steps": None}
+    (tmp_path / "1" / "eval-levels.json").write_text(json.dumps(limited))
+    table.unlink()
+    assert record.main([str(table), str(tmp_path / "0"), str(tmp_path / "1")]) == 0
+    (line,) = json.loads(table.read_text())
+    assert [seed.get("params") for seed in line["evaluations"]["levels"]["seeds"]] == [
+        None,
+        {"max_steps_in_episode": 9},
+    ]
+    (tmp_path / "1" / "eval-levels.json").write_text(json.dumps({**found, "steps": 7}))
+    assert record.main([str(table), str(tmp_path / "1")]) == 2
+    assert "eval-levels.json evaluates weights after 7 steps, and" in capsys.readouterr().err
     (tmp_path / "1" / "eval-old.json").write_text(json.dumps({"params": {}, "seeds": []}))
+    (tmp_path / "1" / "eval-levels.json").unlink()
     assert record.main([str(table), str(tmp_path / "1")]) == 2
     err = capsys.readouterr().err
     assert "eval-old.json has no fields, episodes, policy; remove it, or write it again" in err

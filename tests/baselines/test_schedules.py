@@ -181,6 +181,24 @@ def test_a_schedule_of_a_finished_run_keeps_its_last_value(tmp_path, name):
         np.testing.assert_allclose(value(after, update), value(before, PLANNED), rtol=1e-4)
 
 
+def test_a_new_chunk_must_divide_the_updates_that_are_left(tmp_path):
+    """Otherwise the last call of the compiled program would pass the planned end."""
+    run, _ = saved(tmp_path, "ppo", EMPTY, 60, **ENVS, minibatches=2)
+    assert resumed(run, PLANNED, "--chunk", "20").updates == PLANNED
+    with pytest.raises(runs.RunError, match=r"--chunk 7: .* has made 60 updates, so 45 are left"):
+        resumed(run, PLANNED, "--chunk", "7")
+
+
+@pytest.mark.usefixtures("as_a_user")
+def test_a_robust_curriculum_goes_on_but_does_not_restart_its_learning_rate(tmp_path):
+    """It takes fewer gradient steps than updates, so its learning rate has not fallen to 0."""
+    given = {"num_envs": 4, "rollout_steps": 8, "minibatches": 2, "anneal": True}
+    run, _ = saved(tmp_path, "plr", EMPTY, PLANNED, **given)
+    assert resumed(run, MORE).updates == MORE
+    with pytest.raises(runs.RunError, match="robust curriculum does not learn in every update"):
+        resumed(run, MORE, "--learning-rate", "1e-4")
+
+
 def test_a_run_with_the_same_total_has_the_same_settings(tmp_path):
     """Resuming with the same total gives equal settings, so JAX needs no new compilation."""
     run, before = saved(tmp_path, "dqn", EMPTY, 60, **REPLAY)

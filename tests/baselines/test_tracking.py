@@ -352,3 +352,10 @@ def test_what_cannot_be_shown_is_refused():
         with pytest.raises(runs.RunError, match=f"{flag} 5: the run has 4 updates; give at most"):
             options.prepare([ID, *FLAGS, *total(4), flag, "5"])
     assert sinks.check("csv,, ,csv") == ["csv"]
+
+
+@pytest.mark.parametrize("flag", [["--html"], ["--video-every", "1"]])
+def test_what_cannot_be_drawn_is_refused_before_training(flag, monkeypatch):
+    monkeypatch.setattr(options, "is_drawn", lambda env: False)
+    with pytest.raises(runs.RunError, match=f"{flag[0]}: {ID}"):
+        options.prepare([ID, *FLAGS, *total(4), *flag])

@@ -51,6 +51,25 @@ def test_a_state_is_solved_from_there(env):
     assert levels.solve(env, late)[0].optimal_return == 0.0
 
 
+def test_a_state_of_a_puzzle_has_only_the_steps_that_are_left():
+    env = jaxenvs.make("Puzzle-Hanoi-5-v0", disks=2)
+    limit = int(env.default_params.max_steps_in_episode)
+    drawn = [env.sample_level(jax.random.key(seed)) for seed in range(8)]
+    for level in drawn:
+        (whole,) = levels.solve(env, level)
+        state = env.reset_to(jax.random.key(0), level).state
+        for left, best in ((whole.steps, 1.0), (whole.steps - 1, 0.0)):
+            (found,) = levels.solve(env, state.replace(time=jnp.int32(limit - left)))
+            assert found.steps == whole.steps and found.optimal_return == best
+
+
+def test_a_plan_may_be_longer_than_a_search_returns(monkeypatch):
+    env = jaxenvs.make("Puzzle-Hanoi-5-v0", start="tower")
+    monkeypatch.setattr("jaxenvs.search.levels.LONG", 10)
+    (found,) = levels.solve(env, env.sample_level(jax.random.key(0)))
+    assert found.steps == len(found.plan) == 31 and min(found.plan) >= 0
+
+
 @pytest.mark.full
 def test_puzzles():
     env = jaxenvs.make("Puzzle-SlidingTile-3x3-v0", scramble=6)

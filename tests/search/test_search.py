@@ -143,6 +143,27 @@ def test_actions_that_have_no_room_are_left_out():
     np.testing.assert_array_equal((result.actions == -1).all(axis=1), ~fits)
 
 
+@pytest.mark.full
+def test_bidirectional_search_leaves_out_solutions_without_room():
+    result = search.bidirectional(EIGHT, eight_levels(), **{**SMALL, "max_length": 16})
+    fits = result.length <= 16
+    assert not fits.all() and result.solved.all()
+    np.testing.assert_array_equal((result.actions == -1).all(axis=1), ~fits)
+
+
+def test_without_a_finite_heuristic_each_level_keeps_its_own_board():
+    levels = drawn(EIGHT, 3, seed=2)
+    nothing = lambda *_: jnp.float32(jnp.inf)  # noqa: E731
+    given = {"heuristic": nothing, "max_length": 8}
+    for found in (
+        search.astar(EIGHT, levels, batch_size=8, node_budget=100, **given),
+        search.beam(EIGHT, levels, width=4, **given),
+    ):
+        assert not found.solved.any() and (found.length == 0).all()
+        assert (found.actions == -1).all()
+        np.testing.assert_array_equal(found.board, levels.board)
+
+
 def test_a_budget_that_ends_gives_the_nearest_board_and_a_bound():
     budget = {**SMALL, "node_budget": 300}
     result = search.astar(EIGHT, EIGHT.level(HARDEST), **budget)
