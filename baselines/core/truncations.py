@@ -22,8 +22,8 @@ from jaxtyping import Array, Bool, Float32, Int32, PyTree
 from .learner import SEEDS, Learner
 
 # A function that returns the values of final states. Its arguments are a batch of environment
-# states and the network's recurrent states.
-Bootstrap = Callable[[PyTree, PyTree], Array]
+# states, the network's recurrent states and, unless the batch has all environments, their indices.
+Bootstrap = Callable[..., Array]
 # Most bytes of final states, of one seed on one device, that are copied. An H200 moves this number
 # of bytes in about seven microseconds. A condition in each step takes as long.
 MOST_COPIED = 2**25

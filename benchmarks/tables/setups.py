@@ -5,8 +5,6 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from scipy import stats
-
 from .registry import RUNS, of_rows, table
 from .text import Table, listed, of
 
@@ -68,6 +66,21 @@ FACTORS = (
 )
 
 
+def student(freedom: int, share: float = 0.95) -> float:
+    """Return x such that a variable with Student's t distribution is in (-x, x) with this share.
+
+    The density is integrated by the midpoint rule. SciPy is not used, because the tables are also
+    checked where nothing is installed.
+    """
+    scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2))
+    scale /= math.sqrt(freedom * math.pi)
+    step, x, covered = 1e-4, 0.0, 0.0
+    while covered < share:
+        covered += 2 * step * scale * (1 + (x + step / 2) ** 2 / freedom) ** (-(freedom + 1) / 2)
+        x += step
+    return x
+
+
 @table("effects-craft-setups", FILE)
 def effects(rows: Sequence[dict[str, Any]]) -> Table:
     """Return the mean effect of each factor on the return.
@@ -91,7 +104,7 @@ def effects(rows: Sequence[dict[str, Any]]) -> Table:
             return [factor.change, f"{difference:+.2f}", "", ""]
         inverse = sum(w**2 / len(each) for w, each in zip(weights, returns, strict=True))
         error = math.sqrt(sum(squares) / freedom * inverse)
-        half = float(stats.t.ppf(0.975, freedom)) * error
+        half = student(freedom) * error
         interval = f"{difference - half:+.2f} to {difference + half:+.2f}"
         return [factor.change, f"{difference:+.2f}", f"{error:.2f}", interval]
 

@@ -63,9 +63,9 @@ def assert_equal_but_for_rounding(first, second):
         np.testing.assert_array_equal(first, second)
 
 
-def bootstrap(state, memory):
-    """Return the sum of a state and a recurrent state as a final value."""
-    return state + memory
+def bootstrap(state, memory, rows):
+    """Return the sum of state, recurrent state and environment's index as a final value."""
+    return state + memory + rows.astype(jnp.float32)
 
 
 @pytest.mark.parametrize("envs", [1, 5, 64, 65, 1000])
@@ -78,13 +78,14 @@ def test_only_truncated_states_are_evaluated(envs):
     for share in ([0.0, 0.0, 0.0], [1.0, 0.0, 0.5], [0.1, 1.0, 0.02]):
         truncated = rng.random((3, envs)) < np.array(share)[:, None]
         found = evaluate(truncated, (state, memory))
-        np.testing.assert_array_equal(found, np.where(truncated, state + memory, 0))
+        values = state + memory + np.arange(envs, dtype=np.float32)
+        np.testing.assert_array_equal(found, np.where(truncated, values, 0))
 
 
 def test_a_step_without_truncations_does_not_run_the_network():
     ran = []
 
-    def counting(state, memory):
+    def counting(state, memory, _):
         jax.debug.callback(lambda _: ran.append(1), state[0])
         return state + memory
 

@@ -3,7 +3,10 @@
 import itertools
 from typing import Any
 
-from jaxenvs.benchmarks.tables.setups import effects
+import pytest
+from scipy import stats
+
+from jaxenvs.benchmarks.tables.setups import effects, student
 
 
 def row(setup: str, flag: str, gamma: str, returns: list[float]) -> dict[str, Any]:
@@ -30,6 +33,11 @@ def test_effects_are_differences_between_means_of_rows():
         ["-2.00", "0.35", "-2.82 to -1.18"],
         ["+0.50", "0.35", "-0.32 to +1.32"],
     ]
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 8, 32, 1000])
+def test_the_quantile_of_students_t_equals_scipys(freedom):
+    assert student(freedom) == pytest.approx(stats.t.ppf(0.975, freedom), abs=1e-3)
 
 
 def test_a_row_counts_once_whatever_its_number_of_seeds():
