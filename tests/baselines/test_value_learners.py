@@ -362,7 +362,7 @@ def test_a_reset_restores_the_last_layers_and_interpolates_the_others(optimiser)
         ("ScaleByAdamState", 0),
         ("ScaleByScheduleState", 8),
     }
-    assert minibatches.step_count(runners.optimiser) == 8
+    assert jax.vmap(minibatches.step_count)(runners.optimiser) == 8
     assert any(leaf.any() for leaf in initial) == (optimiser == "muon")
     body = agent.network.body
     names = runners.weights["params"]
