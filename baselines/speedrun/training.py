@@ -26,8 +26,7 @@ DEVIATIONS = 1.959964  # half the width of a 95 % interval, in standard errors
 # Flags of `jaxenvs train` that would change the task, the seeds or the evaluations, or would give
 # the learner something to start from.
 FIXED = (
-    *("--seed", "--seeds", "--sweep", "--set", "--setup", "--param", "--levels"),
-    *("--total-steps",),
+    *("--seed", "--seeds", "--sweep", "--set", "--setup", "--param", "--levels", "--total-steps"),
     *("--out", "--overwrite", "--resume", "--eval-episodes", "--eval-every", "--eval-greedy"),
     *("--coordinator", "--processes", "--process", "--ray", "--demos", "-h", "--help"),
 )

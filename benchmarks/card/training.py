@@ -239,7 +239,8 @@ def _slice(path: Path, before: int, after: int, seconds: float, commit: str) -> 
     # learners of puzzles train on random walks instead of environments
     batch = "num_envs" if "num_envs" in settings else "walks"
     case: dict[str, Any] = {"id": run.config.id, batch: settings[batch]}
-    case |= {name: run.config.env_fields[name] for name in ("setup",) if name in run.config.fields}
+    if "setup" in run.config.fields:
+        case["setup"] = run.config.fields["setup"]
     speed = next((record["steps_per_second"] for record in reversed(log)), None)
     records: Records = [
         case

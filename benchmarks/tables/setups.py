@@ -94,6 +94,8 @@ def effects(rows: Sequence[dict[str, Any]]) -> Table:
     means = [statistics.mean(each) for each in returns]
     squares = [(x - m) ** 2 for each, m in zip(returns, means, strict=True) for x in each]
     freedom = len(squares) - len(rows)  # degrees of freedom of the spread between seeds
+    spread = math.sqrt(sum(squares) / freedom) if freedom else 0.0
+    quantile = student(freedom) if freedom else 0.0
 
     def effect(factor: Factor) -> list[str]:
         """Return the factor's row of the table."""
@@ -103,8 +105,8 @@ def effects(rows: Sequence[dict[str, Any]]) -> Table:
         if not freedom:
             return [factor.change, f"{difference:+.2f}", "", ""]
         inverse = sum(w**2 / len(each) for w, each in zip(weights, returns, strict=True))
-        error = math.sqrt(sum(squares) / freedom * inverse)
-        half = student(freedom) * error
+        error = spread * math.sqrt(inverse)
+        half = quantile * error
         interval = f"{difference - half:+.2f} to {difference + half:+.2f}"
         return [factor.change, f"{difference:+.2f}", f"{error:.2f}", interval]
 

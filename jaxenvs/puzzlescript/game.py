@@ -122,7 +122,9 @@ class _Reading:
         self.objects, self.rules = Objects(names), Reader(names)
         self.prelude: dict[str, str] = {}
         self.wins: list[tuple[int, list[str]]] = []
-        self.behind: list[tuple[int, str]] = []  # line number, and text after a comment in a row
+        self.after_comments: list[
+            tuple[int, str]
+        ] = []  # line number, and text after a comment in a row
         self.levels: list[str | list[tuple[int, str]]] = []
         self.in_level = False
 
@@ -205,7 +207,7 @@ class _Reading:
             assert isinstance(rows, list)
             rows.append((line.number, line.first))
             if line.rest:
-                self.behind.append((line.number, line.rest))
+                self.after_comments.append((line.number, line.rest))
             if len(line.first) != len(rows[0][1]):
                 self.problems.warn(
                     line.number, "rows of a level differ in length; the first one decides"
@@ -220,7 +222,7 @@ class _Reading:
         if not any(isinstance(each, list) for each in self.levels):
             self.problems.error(0, "no levels; a game needs at least one that is not a message")
         names.number()
-        for line, text in self.behind:
+        for line, text in self.after_comments:
             tables.check_glyphs(line, text, names)
         suspicious.check(self.rules.rules, names)
         main, late = tables.groups(self.rules, names)
