@@ -45,7 +45,7 @@ RENAMED = {  # old module -> modules with its attributes (run.loop: only its `la
     "algorithms": ("registry", "core.learner"),
     "davi": ("puzzles.davi", "storage.heuristics"),
     "elsewhere": ("evaluation.upstream",),
-    "evaluate": ("core.episodes", "evaluation.final"),
+    "evaluate": ("core.episodes", "core.playing", "evaluation.final"),
     "evaluating": ("evaluation.command",),
     "exploration": ("core.bonuses",),
     "networks": ("networks.policies",),

@@ -33,7 +33,7 @@ import jax
 import numpy as np
 
 import jaxenvs
-from jaxenvs.baselines.core.episodes import random_episodes
+from jaxenvs.baselines.core.playing import random_episodes
 from jaxenvs.baselines.evaluation import record
 from jaxenvs.baselines.on_policy import ppo
 from jaxenvs.baselines.presets import names, preset

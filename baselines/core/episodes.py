@@ -1,114 +1,29 @@
 """Evaluation of a learner's policies over exactly N episodes, without a bias towards short ones.
 
-N environments play one episode each, until the longest has ended. `evaluate` returns the content of
-eval.json, and `as_text` formats it.
+`evaluate` returns the content of eval.json, and `as_text` formats it.
 """
 
-import functools
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float32, Int32, PyTree
+from jaxtyping import Array, PyTree
 
-from jaxenvs import Env, make_vec
-from jaxenvs.core.masking import legal, legal_actions
-from jaxenvs.core.parts.learner import defines_success
+from jaxenvs import Env
 
 from . import statistics
 from .learner import Learner
 from .planning import Search, search_of
+from .playing import EpisodePlayer, Episodes
 from .policy import Policy
 from .policy_statement import describe, in_brackets
 
 # Folded into the key of a run's seed, this constant gives the key of the run's evaluations. All
 # evaluations of a run therefore play the same levels, drawn independently of the training levels.
 EVALUATION = 0x5EED
-
-
-class Episodes(NamedTuple):
-    """Results of finished episodes, one episode per environment."""
-
-    returns: Float32[Array, "*seeds episodes"]
-    lengths: Int32[Array, "*seeds episodes"]  # number of steps of each episode
-    terminated: Bool[Array, "*seeds episodes"]  # whether the episode terminated; False: truncated
-    # Whether the episode succeeded; None if the environment does not define success.
-    succeeded: Bool[Array, "*seeds episodes"] | None = None
-    # Whether each achievement was earned; None if the environment has no achievements.
-    achieved: Bool[Array, "*seeds episodes achievements"] | None = None
-
-
-def first_episodes(
-    env: Env,
-    act: Callable[..., Any],
-    key: Array,
-    count: int,
-    memory: Any = None,
-    params: Any = None,
-) -> Episodes:
-    """Play one episode in each of `count` environments, until the longest episode has ended.
-
-    `act(key, obs, state)` returns the actions of the batch. For a recurrent policy, `memory` is the
-    recurrent state at the start of an episode, and `act(key, obs, state, memory)` returns actions
-    and recurrent states.
-
-    There is no autoreset: with it, short episodes would be overrepresented among the first `count`
-    to end. `params` are environment params, either shared by all environments or with one value for
-    each environment.
-    """
-    venv, names = make_vec(env, count, autoreset="none"), len(env.achievements)
-    key_reset, key_play = jax.random.split(key)
-    first = venv.reset(key_reset, params)
-    nothing = Episodes(
-        returns=jnp.zeros(count, jnp.float32),
-        lengths=jnp.zeros(count, jnp.int32),
-        terminated=jnp.zeros(count, jnp.bool_),
-        succeeded=jnp.zeros(count, jnp.bool_) if defines_success(env) else None,
-        achieved=jnp.zeros((count, names), jnp.bool_) if names else None,
-    )
-
-    def choose(key: Array, obs: PyTree[Array], state: Any, memory: Any) -> tuple[Array, Any]:
-        if memory is None:
-            return act(key, obs, state), None
-        return act(key, obs, state, memory)
-
-    def play(carry: Any) -> Any:
-        key, obs, state, memory, playing, episodes = carry
-        key, key_act, key_step = jax.random.split(key, 3)
-        action, memory = choose(key_act, obs, state.env, memory)
-        step = venv.step(key_step, state, action, params)
-        succeeds = jax.vmap(env.succeeded)(step._replace(state=step.state.env))
-        earned = playing[:, None] & step.info["achievements"] if names else None
-        episodes = Episodes(
-            returns=episodes.returns + jnp.where(playing, step.reward, 0.0),
-            lengths=episodes.lengths + playing.astype(jnp.int32),
-            terminated=episodes.terminated | (playing & step.terminated),
-            succeeded=None if succeeds is None else episodes.succeeded | (playing & succeeds),
-            achieved=None if earned is None else episodes.achieved | earned,
-        )
-        return key, step.obs, step.state, memory, playing & ~step.done, episodes
-
-    memory = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (count, *leaf.shape)), memory)
-    carry = (key_play, first.obs, first.state, memory, jnp.ones(count, jnp.bool_), nothing)
-    return jax.lax.while_loop(lambda carry: carry[4].any(), play, carry)[5]
-
-
-def random_episodes(env: Env, key: Array, count: int) -> Episodes:
-    """Play `count` episodes with uniformly drawn legal actions, one per environment."""
-
-    def draw(key: Array, state: Any) -> Array:
-        mask = legal_actions(env, state)
-        if mask is None:
-            return env.action_space.sample(key)
-        return jax.random.categorical(key, legal(jnp.zeros(mask.shape, jnp.float32), mask))
-
-    def act(key: Array, obs: Any, state: Any) -> Array:
-        return jax.vmap(draw)(jax.random.split(key, count), state)
-
-    return first_episodes(env, act, key, count)
 
 
 class Agents(NamedTuple):
@@ -173,26 +88,18 @@ class EvaluatedPolicy(NamedTuple):
         memory, action = policy.decide_batch(key, memory, obs, state, self.greedy)
         return action, memory
 
-    def player(self, agents: Agents, count: int) -> Callable[[PyTree[Array]], Episodes]:
-        """Return a compiled function from the stacked weights of all agents to their `Episodes`.
+    def player(self, agents: int, count: int) -> EpisodePlayer:
+        """Return a player of `count` episodes for each of `agents` agents.
 
-        The function plays `count` episodes per agent, on the same levels in every call. In a sweep,
-        agents have different settings, but the function needs only their weights: actions depend on
-        settings only in a planner's search, and planners do not support sweeps.
+        In a sweep, agents have different settings, but the player needs only their weights: actions
+        depend on settings only in a planner's search, and planners do not support sweeps.
         """
-        keys = agents.keys
-
-        @jax.jit
-        @jax.vmap
-        def one_agent(weights: PyTree[Array], key: Array) -> Episodes:
-            act = functools.partial(self.act, weights)
-            return first_episodes(self.env, act, key, count, self.network.begin())
-
-        return lambda weights: one_agent(weights, keys)
+        return EpisodePlayer(self.env, self.act, count, self.network.begin(), agents)
 
     def play(self, weights: PyTree[Array], agents: Agents, count: int) -> dict[str, Any]:
         """Play `count` episodes with the weights of each agent; return a summary for eval.json."""
-        played = jax.device_get(self.player(agents, count)(weights))
+        player = self.player(len(agents.seeds), count)
+        played = player.finish(player.begin(weights, agents.keys))
         found = summary(played, agents.labels, self.env.achievements)
         return {"policy": self.facts, **found, "success_is": self.env.success_is}
 

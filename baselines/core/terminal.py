@@ -1,9 +1,11 @@
 """Terminal output of a running command: a progress bar, or the current activity's duration."""
 
 import contextlib
+import contextvars
 import io
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
@@ -16,28 +18,72 @@ from . import processes
 # environments from users' modules have such ids.
 LONGEST_ID = 40
 COMPILING = "compiling"
+# Outside a terminal, least number of seconds between lines that tell how far an activity is.
+SECONDS_APART = 60.0
+# Shows a line of text below the current activity.
+_detail: contextvars.ContextVar[Callable[[str], None] | None] = contextvars.ContextVar(
+    "detail", default=None
+)
 
 
 @contextlib.contextmanager
 def activity(id: str, what: str, plain: str = "") -> Iterator[None]:
     """Show the activity `what` and its duration in a terminal; elsewhere print the line `plain`.
 
-    In a terminal, lines printed in the `with` block are shown only at its end.
+    In a terminal, lines printed in the `with` block are shown only at its end. `detail` tells how
+    far the activity is.
     """
     # made before stdout is redirected below, so that the console writes to the real stdout
     console = Console(file=sys.stdout, quiet=not processes.first())
     if not console.is_terminal or console.quiet:
         if plain and processes.first():
             say(f"{id}: {plain}")
-        yield
+        with _shown_by(_now_and_then(id)):
+            yield
         return
     shown, said = bar(console, transient=True), io.StringIO()
-    shown.add_task(id, total=None, text="", left="", what=what)
+    task = shown.add_task(id, total=None, text="", left="", what=what)
     try:
-        with shown, contextlib.redirect_stdout(said):
+        with (
+            shown,
+            contextlib.redirect_stdout(said),
+            _shown_by(lambda text: shown.update(task, text=text)),
+        ):
             yield
     finally:
         print(said.getvalue(), end="", flush=True)
+
+
+def detail(text: str) -> None:
+    """Show how far the current activity is; without an activity, do nothing.
+
+    Outside a terminal, print a line at most every `SECONDS_APART` seconds.
+    """
+    show = _detail.get()
+    if show is not None:
+        show(text)
+
+
+@contextlib.contextmanager
+def _shown_by(show: Callable[[str], None]) -> Iterator[None]:
+    token = _detail.set(show)
+    try:
+        yield
+    finally:
+        _detail.reset(token)
+
+
+def _now_and_then(id: str) -> Callable[[str], None]:
+    last = time.monotonic()
+
+    def show(text: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if now - last >= SECONDS_APART and processes.first():
+            last = now
+            say(f"{id}: {text}")
+
+    return show
 
 
 def clock(seconds: float) -> str:

@@ -26,14 +26,8 @@ from jaxenvs.commands.parser import (
 from jaxenvs.core.extras import version
 from jaxenvs.core.files import replacing
 
-from ..core.episodes import (
-    EVALUATION,
-    Episodes,
-    achievements,
-    first_episodes,
-    random_episodes,
-    table,
-)
+from ..core.episodes import EVALUATION, achievements, table
+from ..core.playing import EpisodePlayer, Episodes, random_episodes
 from ..core.policy import Policy
 from ..core.policy_statement import as_phrase, describe
 from ..core.terminal import activity
@@ -238,16 +232,17 @@ def _with_regret(result: dict[str, Any], best: regret.Optimum | None, played: Ep
 
 
 def here(policy: Policy, key: Any, count: int, greedy: bool = False) -> Episodes:
-    """Play `count` episodes of the policy's jaxenvs environment, in one compiled program."""
+    """Play `count` episodes of the policy's jaxenvs environment."""
 
-    def act(key: Any, obs: Any, state: Any, memory: Any) -> tuple[Any, Any]:
-        keys = jax.random.split(key, count)
+    def act(weights: Any, key: Any, obs: Any, state: Any, memory: Any) -> tuple[Any, Any]:
+        keys = jax.random.split(key, len(jax.tree.leaves(state)[0]))
         decide = functools.partial(policy.decide, greedy=greedy)
         memory, action = jax.vmap(decide)(keys, memory, obs, policy.masks(state), state)
         return action, memory
 
-    played = jax.jit(lambda key: first_episodes(policy.env, act, key, count, policy.begin()))
-    return jax.tree.map(np.asarray, jax.device_get(played(key)))
+    player = EpisodePlayer(policy.env, act, count, policy.begin())
+    played = player.finish(player.begin((), key[None]))
+    return jax.tree.map(lambda leaf: leaf[0], played)
 
 
 def _figures(episodes: Episodes) -> dict[str, float]:

@@ -16,7 +16,7 @@ from jaxenvs.core.checks import counted
 from jaxenvs.core.stateful import WrappedState
 from jaxenvs.levels.files import name_of
 
-from ..core.episodes import Episodes
+from ..core.playing import Episodes
 
 CHANGE_REWARDS = (wrappers.ClipReward, wrappers.NormalizeReward, wrappers.TransformReward)
 ROUNDING = 1e-4  # a return may exceed the optimum by this much, because of float32 rounding

@@ -27,8 +27,8 @@ from jaxenvs.core.param_values import settings
 from jaxenvs.core.typed import pip
 from jaxenvs.core.wrappers import PreviousStep, Wrapper
 
-from ..core.episodes import Episodes
 from ..core.planning import Search
+from ..core.playing import Episodes
 from ..core.policy import Policy
 
 LARGEST_SEED = 2**31 - 1

@@ -17,8 +17,9 @@ from jaxtyping import Array, Float32, PyTree
 
 from jaxenvs.core.parts.learner import defines_success
 
-from ..core.episodes import EVALUATION, first_episodes
+from ..core.episodes import EVALUATION
 from ..core.given_levels import GivenLevel, new_levels
+from ..core.playing import first_episodes
 from ..core.policy import Policy
 
 SHARES = {"worst_10_percent": 0.1, "worst_1_percent": 0.01}

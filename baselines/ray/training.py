@@ -22,7 +22,7 @@ from ray.exceptions import GetTimeoutError, RayError
 
 from .. import GYM
 from ..core import episodes as evaluation
-from ..core import policy_statement
+from ..core import playing, policy_statement
 from ..core.devices import EVERYWHERE, Devices
 from ..core.learner import Learner
 from ..evaluation import final
@@ -305,7 +305,7 @@ class Training:
         run.write_json("eval.json", result)
         print(evaluation.as_text(result))
 
-    def play(self, weights: PyTree[np.ndarray], count: int) -> evaluation.Episodes:
+    def play(self, weights: PyTree[np.ndarray], count: int) -> playing.Episodes:
         """Play at least `count` episodes of a Gymnasium environment with the actors; return them.
 
         All environments play equally many episodes. If the first `count` finished episodes were
@@ -325,7 +325,7 @@ class Training:
                     found.append(made.about["episodes"])
             pool.check()
         returns, lengths, terminated = np.concatenate(found, axis=1)[:, None]
-        return evaluation.Episodes(returns, lengths.astype(np.int32), terminated.astype(bool))
+        return playing.Episodes(returns, lengths.astype(np.int32), terminated.astype(bool))
 
     def end(self) -> None:
         """Kill the actors and the processes that `Parts.end` stops."""

@@ -290,7 +290,7 @@ def _about(options: argparse.Namespace, source: Source, argv: list[str]) -> dict
 
 
 def _random_score(env: Env, key: Any) -> float:
-    from ..core.episodes import random_episodes
+    from ..core.playing import random_episodes
 
     played = jax.jit(random_episodes, static_argnums=(0, 2))(env, key, RANDOM_EPISODES)
     return round(float(played.returns.mean()), 6)

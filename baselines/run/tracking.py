@@ -15,8 +15,9 @@ from jaxtyping import Array, PyTree
 from jaxenvs.core.extras import require
 
 from ..core import episodes as evaluation
-from ..core.episodes import EVALUATION, Episodes, EvaluatedPolicy
+from ..core.episodes import EVALUATION, EvaluatedPolicy
 from ..core.learner import Learner
+from ..core.playing import Begun
 from ..core.policy import Policy
 from ..core.policy_statement import as_phrase
 from ..evaluation.final import agents_of
@@ -77,24 +78,25 @@ class Evaluations:
             learner.devices.on_one_device,
             best,
         )
-        self._pending: tuple[int, PyTree[Array], Episodes] | None = None
+        self._pending: tuple[int, PyTree[Array], Begun] | None = None
         agents = agents_of(run.config)
         evaluated = EvaluatedPolicy.of(learner, agents)
-        self._play = evaluated.player(agents, episodes)
+        self._player, self._keys = evaluated.player(len(agents.seeds), episodes), agents.keys
         self._env, self._labels = evaluated.env, run.config.labels
         self._policy = f"{episodes} episodes, {as_phrase(evaluated.facts)}"
 
     def begin(self, update: int, weights: PyTree[Array]) -> None:
         """Copy the weights after `update`, and dispatch their evaluation to the device."""
         copy = jax.tree.map(jnp.copy, self._on_one_device(weights))
-        self._pending = update, copy, self._play(copy)
+        self._pending = update, copy, self._player.begin(copy, self._keys)
 
     def finish(self, row: dict[str, Any]) -> None:
         """Add the results of the evaluation begun last to a log record, unless already added."""
         if self._pending is None:
             return
-        (update, weights, episodes), self._pending = self._pending, None
-        each = evaluation.per_seed(jax.device_get(episodes), self._labels, self._env.achievements)
+        (update, weights, begun), self._pending = self._pending, None
+        episodes = self._player.finish(begun)
+        each = evaluation.per_seed(episodes, self._labels, self._env.achievements)
         for column, name in COLUMNS.items():
             if each[0].get(name) is not None:
                 row[column] = [one[name] for one in each]

@@ -268,7 +268,7 @@ def evaluated(logits: Callable[[Any, jax.Array], jax.Array]) -> Callable[[Any, i
     libraries play this library's CartPole.
     """
     import jaxenvs
-    from jaxenvs.baselines.core.episodes import first_episodes
+    from jaxenvs.baselines.core.playing import first_episodes
 
     env = jaxenvs.make(ID)
 

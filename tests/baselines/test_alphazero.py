@@ -13,8 +13,7 @@ from tiny import Clock, Countdown, Endless
 
 import jaxenvs
 from jaxenvs.adapters.mctx import Node
-from jaxenvs.baselines.core import episodes as evaluation
-from jaxenvs.baselines.core import rollouts
+from jaxenvs.baselines.core import playing, rollouts
 from jaxenvs.baselines.core.learner import Learner
 from jaxenvs.baselines.model_based import alphazero
 from jaxenvs.baselines.networks import policies
@@ -126,7 +125,7 @@ def test_clairvoyant_plans_meet_no_mine():
     def search(key, obs, state):
         return alphazero.plan(agent, weights, key, obs, state, gumbel_scale=0.0).action
 
-    play = jax.jit(evaluation.first_episodes, static_argnums=(0, 1, 3))
+    play = jax.jit(playing.first_episodes, static_argnums=(0, 1, 3))
     assert play(MINES, search, KEY, 16).succeeded.all()
 
 

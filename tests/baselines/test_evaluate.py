@@ -8,6 +8,7 @@ from tiny import Countdown, Endless
 import jaxenvs
 from jaxenvs import Step, make_vec
 from jaxenvs.baselines.core import episodes as evaluation
+from jaxenvs.baselines.core import playing
 from jaxenvs.core.env import Transition
 from jaxenvs.core.parts.learner import defines_success
 
@@ -16,7 +17,7 @@ def test_exactly_the_first_episode_of_each_environment():
     count, key = 2000, jax.random.key(0)
     env = Countdown()
     act = lambda key, obs, state: jnp.zeros(count, jnp.int32)  # noqa: E731
-    play = jax.jit(evaluation.first_episodes, static_argnums=(0, 1, 3))
+    play = jax.jit(playing.first_episodes, static_argnums=(0, 1, 3))
     episodes = play(env, act, key, count)
 
     # Countdown draws lengths from 1 to 8, and truncates an episode after 6 steps. So an episode of
@@ -36,7 +37,7 @@ def test_exactly_the_first_episode_of_each_environment():
 
 
 def test_summary_has_means_of_all_and_of_each_seed():
-    episodes = evaluation.Episodes(
+    episodes = playing.Episodes(
         returns=jnp.array([[0.0, 1.0], [0.5, 0.5]]),
         lengths=jnp.array([[4, 2], [3, 3]], jnp.int32),
         terminated=jnp.array([[False, True], [True, True]]),
@@ -63,7 +64,7 @@ def test_summary_has_means_of_all_and_of_each_seed():
 def test_a_score_is_no_success(capsys):
     """Without a definition of success there is no success rate, even with positive returns."""
     returns = jnp.array([[5.6, 3.0]])
-    played = evaluation.Episodes(returns, jnp.array([[9, 9]], jnp.int32), jnp.array([[True, True]]))
+    played = playing.Episodes(returns, jnp.array([[9, 9]], jnp.int32), jnp.array([[True, True]]))
     result = evaluation.summary(jax.device_get(played), [{"seed": 0}])
     assert result["success_rate"] is None and result["per_seed"][0]["success_rate"] is None
     print(evaluation.as_text(result))
@@ -112,7 +113,7 @@ class Earner(Countdown):
 def test_achievements_are_counted_once_in_each_episode():
     count, key, env = 500, jax.random.key(0), Earner()
     act = lambda key, obs, state: jnp.zeros(count, jnp.int32)  # noqa: E731
-    played = jax.jit(evaluation.first_episodes, static_argnums=(0, 1, 3))(env, act, key, count)
+    played = jax.jit(playing.first_episodes, static_argnums=(0, 1, 3))(env, act, key, count)
     lengths = np.asarray(played.lengths)
     expected = np.stack([lengths >= 2, lengths >= 4, np.asarray(played.returns) > 0], axis=1)
     np.testing.assert_array_equal(played.achieved, expected)
@@ -130,7 +131,7 @@ def test_the_score_is_a_mean_over_seeds(capsys):
     """
     achieved = np.array([[[1, 0], [1, 0]], [[1, 1], [0, 0]]], bool)
     nothing = np.zeros((2, 2), np.float32)
-    played = evaluation.Episodes(nothing, nothing.astype(int), nothing > 0, achieved=achieved)
+    played = playing.Episodes(nothing, nothing.astype(int), nothing > 0, achieved=achieved)
     result = evaluation.summary(played, [{"seed": 0}, {"seed": 1}], ("wood", "stone"))
     scores = [np.sqrt(101) - 1, 50.0]
     np.testing.assert_allclose(result["score"], np.mean(scores), rtol=1e-6)

@@ -114,7 +114,7 @@ def test_learners_load_no_command_line(names):
         ("davi", "load_q", "storage.heuristics"),
         ("run.checkpoints", "RunError", "storage.checkpoints"),
         ("ray.gym_worlds", "look", "ray.gym_envs"),
-        ("evaluate", "Episodes", "core.episodes"),
+        ("evaluate", "Episodes", "core.playing"),
     ],
 )
 def test_old_names_work_and_warn(old, attribute, today, monkeypatch):

@@ -12,8 +12,7 @@ from tiny import Clock, Endless, learner
 from tiny_masks import Gate
 
 import jaxenvs
-from jaxenvs.baselines.core import episodes as evaluation
-from jaxenvs.baselines.core import minibatches, replay_buffer, rollouts
+from jaxenvs.baselines.core import minibatches, playing, replay_buffer, rollouts
 from jaxenvs.baselines.core.learner import SEEDS
 from jaxenvs.baselines.core.policy import Policy
 from jaxenvs.baselines.networks import policies, q_network
@@ -276,7 +275,7 @@ def test_a_loaded_policy_never_takes_an_illegal_action(tours, which, greedy):
         memory, action = jax.vmap(functools.partial(policy.act, greedy=greedy))(keys, memory, state)
         return action, memory
 
-    play = functools.partial(evaluation.first_episodes, policy.env, act)
+    play = functools.partial(playing.first_episodes, policy.env, act)
     played = jax.jit(lambda key: play(key, 16, policy.begin()))(KEY)
     np.testing.assert_array_equal(played.lengths, 9)
     assert played.terminated.all()

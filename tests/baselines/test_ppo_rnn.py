@@ -16,7 +16,7 @@ from tiny import collected as collect
 import jaxenvs
 from jaxenvs.baselines import registry
 from jaxenvs.baselines.core import episodes as evaluation
-from jaxenvs.baselines.core import minibatches, rollouts
+from jaxenvs.baselines.core import minibatches, playing, rollouts
 from jaxenvs.baselines.core.recurrence import reset_memory
 from jaxenvs.baselines.evaluation import final
 from jaxenvs.baselines.on_policy import ppo_rnn
@@ -255,7 +255,7 @@ def test_evaluation_carries_memory():
         memory = jnp.where(obs[:, :2].any(axis=1), obs[:, 1].astype(jnp.int32), memory)
         return memory, memory
 
-    episodes = jax.jit(evaluation.first_episodes, static_argnums=(0, 1, 3))(
+    episodes = jax.jit(playing.first_episodes, static_argnums=(0, 1, 3))(
         Cue(), act, KEY, 64, jnp.int32(7)
     )
     np.testing.assert_array_equal(episodes.returns, 1.0)

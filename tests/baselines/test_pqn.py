@@ -11,7 +11,7 @@ from tiny import Clock, Countdown, Endless, collected
 
 import jaxenvs
 from jaxenvs.baselines.core import minibatches, rollouts
-from jaxenvs.baselines.core.episodes import first_episodes
+from jaxenvs.baselines.core.playing import first_episodes
 from jaxenvs.baselines.networks import q_network
 from jaxenvs.baselines.on_policy import pqn, pqn_rnn
 from jaxenvs.baselines.run import loop, train

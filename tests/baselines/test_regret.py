@@ -7,7 +7,7 @@ import pytest
 
 import jaxenvs
 from jaxenvs import levels, wrappers
-from jaxenvs.baselines.core.episodes import Episodes, first_episodes, random_episodes
+from jaxenvs.baselines.core.playing import Episodes, first_episodes, random_episodes
 from jaxenvs.baselines.evaluation import regret
 
 COUNT = 6

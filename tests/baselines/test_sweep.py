@@ -11,6 +11,7 @@ from tiny import Countdown, Push, learner
 
 from jaxenvs.baselines import presets
 from jaxenvs.baselines.core import episodes as evaluation
+from jaxenvs.baselines.core import playing
 from jaxenvs.baselines.evaluation import record
 from jaxenvs.baselines.registry import ALGORITHMS
 from jaxenvs.baselines.run import loop, options, sinks, train
@@ -67,7 +68,7 @@ def test_agents_are_told_apart_by_setting_and_seed(tmp_path):
     settings = vars(ALGORITHMS["ppo"].load().Settings(**presets.preset(ID).settings))
     config = runs.Config(ID, {}, 3, 4, settings, sweep={"gamma": [0.9, 0.99]})
     assert config.seeds_of_each == 2
-    episodes = evaluation.Episodes(*(np.arange(4.0)[:, None] for _ in range(3)))
+    episodes = playing.Episodes(*(np.arange(4.0)[:, None] for _ in range(3)))
     rows = evaluation.summary(episodes, config.labels)["per_seed"]
     assert [(row["gamma"], row["seed"], row["mean_return"]) for row in rows] == [
         (0.9, 3, 0.0),

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import struct
+import types
 from collections.abc import Iterator
 
 import jax
@@ -18,6 +19,7 @@ from tiny import FLAGS
 
 from jaxenvs import cli
 from jaxenvs.baselines.core import episodes as evaluation
+from jaxenvs.baselines.core import playing
 from jaxenvs.baselines.evaluation import command, export
 from jaxenvs.baselines.evaluation.final import agents_of
 from jaxenvs.baselines.run import keeping, options, progress, sinks, tracking
@@ -124,9 +126,9 @@ def test_evaluations_are_rows_and_the_best_policy_is_kept(looked_at, tmp_path):
     policies = [runs.load_policy(out, seed, best=True) for seed in (0, 1)]
     weights = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(p.weights for p in policies))
     _, _, learner = options.prepare([ID, *FLAGS, "--out", str(tmp_path / "same")])
-    played = evaluation.EvaluatedPolicy.of(learner, agents_of(run.config)).player(
-        agents_of(run.config), 16
-    )(weights)
+    agents = agents_of(run.config)
+    player = evaluation.EvaluatedPolicy.of(learner, agents).player(2, 16)
+    played = player.finish(player.begin(weights, agents.keys))
     np.testing.assert_allclose(played.returns.mean(axis=1), saved["best.return"], atol=1e-6)
 
 
@@ -331,8 +333,9 @@ def test_each_seed_keeps_its_own_best(tmp_path):
     argv = [ID, *FLAGS, "--out", str(tmp_path / "run"), "--eval-every", "2"]
     asked, run, learner = options.prepare(argv)
     (look,) = tracking.looks(run, learner, asked, 0, None)
+    look._player = types.SimpleNamespace(finish=lambda begun: begun)
     for update, returns in ((2, [0.5, 0.1]), (4, [0.4, 0.3]), (6, [0.5, 0.2])):
-        played = evaluation.Episodes(*(np.array(returns)[:, None] for _ in range(3)))
+        played = playing.Episodes(*(np.array(returns)[:, None] for _ in range(3)))
         look._pending = update, {"a": np.full((2, 3), update)}, played
         look.finish(row := {})
         assert row["eval_return"] == returns

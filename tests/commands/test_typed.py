@@ -9,6 +9,7 @@ import pytest
 import jaxenvs
 from jaxenvs import cli
 from jaxenvs.baselines.core import episodes as evaluation
+from jaxenvs.baselines.core import playing
 from jaxenvs.baselines.registry import ALGORITHMS, check_actions
 from jaxenvs.baselines.run import flags, options
 from jaxenvs.commands import listing, parser
@@ -127,7 +128,7 @@ def test_cartpole_defines_its_success(capsys):
     """
     env = jaxenvs.make("Classic-CartPole-v0")
     ends = np.array([[False, True]])
-    played = evaluation.Episodes(np.array([[104.0, 500.0]]), np.array([[104, 500]]), ~ends, ends)
+    played = playing.Episodes(np.array([[104.0, 500.0]]), np.array([[104, 500]]), ~ends, ends)
     found = evaluation.summary(played, [{"seed": 0}])
     print(evaluation.as_text({**found, "success_is": env.success_is}))
     said = capsys.readouterr().out
