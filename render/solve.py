@@ -52,6 +52,7 @@ TAKES = {
     "beam": (),
     "bidirectional": ("node_budget", "terminate"),
 }
+OF_ALGORITHMS = ("weight", "node_budget", "terminate")  # options in TAKES
 LARGEST_LEVEL = 2**16  # maximum size of the file of --instance, in bytes
 LONGEST_MESSAGE = 500  # maximum length of an error message about --instance, in characters
 WIDTH = 96  # maximum width of the lines of printed actions, in characters
@@ -133,6 +134,7 @@ def _run(argv: list[str]) -> int:
     options.panel = False
     arguments.check_web(options, "levels")
     arguments.checked_outputs(options)
+    _check_algorithm(options)
     puzzle = _puzzle(options)
     planner = _planner(puzzle, options)
     if options.levels is not None:
@@ -158,6 +160,13 @@ def _run(argv: list[str]) -> int:
     if actions and (options.web or options.watch or outputs.is_headless(options)):
         return _show(puzzle, level, actions, options)
     return 0 if solved else 1
+
+
+def _check_algorithm(options: argparse.Namespace) -> None:
+    """Raise `UsageError` for an option that the search algorithm does not have."""
+    for name in OF_ALGORITHMS:
+        if getattr(options, name) is not None and name not in TAKES[options.algorithm]:
+            raise UsageError(f"--{name.replace('_', '-')} does not apply to {options.algorithm}")
 
 
 def _solve_file(options: argparse.Namespace) -> int:
@@ -271,13 +280,8 @@ def _search(
     The time excludes compilation.
     """
     given, domain = {}, puzzle
-    for name in ("weight", "node_budget", "terminate"):
-        value = getattr(options, name)
-        if value is not None:
-            if name not in TAKES[options.algorithm]:
-                raise UsageError(
-                    f"--{name.replace('_', '-')} does not apply to {options.algorithm}"
-                )
+    for name in OF_ALGORITHMS:
+        if (value := getattr(options, name)) is not None:
             given[name] = value
     given["width" if options.algorithm == "beam" else "batch_size"] = options.batch_size
     settings = ", ".join(

@@ -95,7 +95,7 @@ def imagine(
     runner = begin(learner, runner, starts, key_begin)
     keys = jax.random.split(key_act, learner.settings.imagined_steps)
     act = functools.partial(imagined_step, learner)
-    end, rollout = jax.lax.scan(act, runner, keys)
+    end, rollout = jax.lax.scan(act, runner, keys, unroll=learner.settings.unroll)
     return end, runner.memory, rollouts.with_weights(learner, rollout, allowed(learner, end))
 
 

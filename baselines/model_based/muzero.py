@@ -211,7 +211,7 @@ def collect(
     before = replay_buffer.newest(runner.replay_buffer)
     epsilon = settings.epsilon(runner.updates)
     keys = jax.random.split(key, settings.rollout_steps)
-    runner, (ends, measured) = jax.lax.scan(act, runner, keys)
+    runner, (ends, measured) = jax.lax.scan(act, runner, keys, unroll=settings.unroll)
     runner = rollouts.with_measures(runner, measured)
     if settings.priority:
         given = runner.priorities, runner.replay_buffer, before

@@ -175,7 +175,9 @@ def update(
     keys = jax.random.split(key_learn, (count, settings.replays, 2))
     one = functools.partial(act_and_learn, learner, explore, gradient_step)
     draws = (to_act, jax.vmap(jax.vmap(to_learn))(keys))
-    runner, (ends, measured, losses) = jax.lax.scan(one, runner, (numbers, *draws))
+    runner, (ends, measured, losses) = jax.lax.scan(
+        one, runner, (numbers, *draws), unroll=settings.unroll
+    )
     runner = rollouts.with_measures(runner, measured)._replace(updates=runner.updates + 1)
     return runner, {**rollouts.episode_sums(ends), **mean_losses(runner, losses)}
 

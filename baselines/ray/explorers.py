@@ -166,8 +166,9 @@ def explore(
         measured = rollouts.measure_ends(learner, runner, step, successor)
         return after, ({**before, **final, **ends}, measured)
 
-    keys = jax.random.split(key, learner.settings.rollout_steps)
-    runner, (record, measured) = jax.lax.scan(act, runner, keys)
+    settings = learner.settings
+    keys = jax.random.split(key, settings.rollout_steps)
+    runner, (record, measured) = jax.lax.scan(act, runner, keys, unroll=settings.unroll)
     runner = rollouts.with_measures(runner, measured)
     sums = learner.measured_sums(runner.measured)
     return runner._replace(measured=()), (record, sums)

@@ -121,3 +121,27 @@ def test_equal_learners_share_their_programs():
     first, second, other = (make(kind(**TINY["ppo"], gamma=gamma)) for gamma in (0.9, 0.9, 0.8))
     assert first == second != other and hash(first) == hash(second)
     assert first.network.read is identity or first.network.read == second.network.read
+
+
+@pytest.mark.parametrize("name", ("ppo", "alphazero", "muzero", "dyna", "dqn", "sac"))
+def test_unroll_applies_to_the_rollout(name):
+    """Each learner that steps environments unrolls the loop over these steps as `unroll` says."""
+    env = Push() if name == "sac" else jaxenvs.make("Puzzle-SlidingTile-3x3-v0")
+    agent = tiny.learner(env, name, unroll=3)
+    runners = jax.eval_shape(functools.partial(loop.start, agent), jax.random.key(0)[None])
+    traced = jax.make_jaxpr(lambda runners: loop.run_chunk(agent, runners))(runners)
+    loops = [each for each in equations(traced.jaxpr) if each.primitive.name == "scan"]
+    steps = {each.params["length"] for each in loops if each.params["unroll"] == 3}
+    expected = {agent.settings.rollout_steps}
+    expected |= {agent.settings.imagined_steps} if name == "dyna" else set()
+    assert steps == expected
+
+
+def equations(jaxpr):
+    """Yield all equations of a jaxpr, also those of its inner jaxprs."""
+    for each in jaxpr.eqns:
+        yield each
+        for value in jax.tree.leaves(list(each.params.values())):
+            inner = getattr(value, "jaxpr", value)
+            if hasattr(inner, "eqns"):
+                yield from equations(inner)

@@ -130,6 +130,10 @@ def test_the_solution_is_watched_in_a_window(level, monkeypatch):
             ["Puzzle-SlidingTile-3x3-v0", "--algorithm", "beam", "--weight", "2"],
             "--weight does not apply to beam",
         ),
+        (
+            ["Puzzle-Cube-2x2-v0", "--levels=9", "--model=run", "--algorithm=beam", "--weight=2"],
+            "--weight does not apply to beam",
+        ),
         (["Puzzle-SlidingTile-3x3-v0", "--node-budget", "2147483647"], "node_budget=2147483647"),
         (["Puzzle-Sokoban-6x6-v0", "--algorithm", "bidirectional"], "bidirectional: "),
         (["Puzzle-SlidingTile-3x3-v0", "--set", "size=99"], "size=99"),
