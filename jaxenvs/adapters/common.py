@@ -27,13 +27,13 @@ def environment(env: Any, fields: Mapping[str, Any], where: str) -> Env:
     `ValueError` if the environment resets itself, as `AutoReset` does. `where` begins the messages.
     """
     if isinstance(env, str):
-        return make(env, **fields)
-    if not isinstance(env, Env):
+        env = make(env, **fields)
+    elif not isinstance(env, Env):
         kind = type(env).__name__
         raise TypeError(f"{where}: needs an id or an environment of make(), got {kind} {env!r}")
-    refuse_self_resetting(env, where, "leave AutoReset out")
-    if fields:
+    elif fields:
         raise TypeError(f"{where}: fields {sorted(fields)} belong to make(); give them with an id")
+    refuse_self_resetting(env, where, "leave AutoReset out")
     return env
 
 

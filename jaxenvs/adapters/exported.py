@@ -93,8 +93,9 @@ class ExportedBatch(common.Adapter):
         if seed is not None:
             self._seed(seed)
         assert self._carry is not None
-        if is_all and not (self._carry.state and self.jaxenv.carries_over):
-            self._carry, results = self._reset(self._carry[:2], rows, self.params)
+        old = self._carry.state
+        if is_all and (old is None or seed is not None or not self.jaxenv.carries_over):
+            self._carry, results = self._reset(self._carry[:2], rows, self.params, old)
         else:
             self._carry, results = self._reset_rows(self._carry, rows, self.params)
         return results
@@ -134,8 +135,12 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
             return {**info, MASK: venv.action_mask(state, params)}
         return info
 
-    def reset(named: tuple[Array, Array], rows: Array, params: Any) -> tuple[Carry, Any]:
-        obs, state = venv.reset(_folded(*named), params)
+    def reset(
+        named: tuple[Array, Array], rows: Array, params: Any, old: VectorState | None
+    ) -> tuple[Carry, Any]:
+        key = _folded(*named)
+        begun = venv.reset(key, params) if old is None else venv.reset_again(key, old, params)
+        obs, state = begun
         return separate(_next(*named, state), (obs, info_of({}, state, params)))
 
     def reset_rows(carry: Carry, rows: Array, params: Any) -> tuple[Carry, Any]:

@@ -69,9 +69,10 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         self.jaxenv = common.environment(env, fields, where)
         # TorchRL reads the attribute `autoreset_mode`, which Gymnasium's own batches have.
         self.mode = self.autoreset_mode = _mode(autoreset_mode, where)
-        self.venv = make_vec(
-            self.jaxenv, num_envs, autoreset=MODES[self.mode], reset_source=reset_source
-        )
+        # Not the default of `make_vec`, which may be `stock` on an accelerator. With `stock`, an
+        # episode depends on the other environments' episodes, not only on its own seed.
+        source = reset_source or self.jaxenv.reset_source
+        self.venv = make_vec(self.jaxenv, num_envs, autoreset=MODES[self.mode], reset_source=source)
         self.params = common.host_params(self.jaxenv, params, where, self.venv)
         self.num_envs = num_envs
         self.render_mode = checked_render_mode(self.jaxenv, render_mode, render_tile_size, where)
@@ -111,8 +112,8 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         self._over &= ~rows
         where = (self._keys, self._numbers)
         self.params = jax.device_put(self.params)
-        if self._state is None or (rows.all() and not self.jaxenv.carries_over):
-            self._state, seen = self._reset(*where, self.params)
+        if self._state is None or (rows.all() and (seeded.all() or not self.jaxenv.carries_over)):
+            self._state, seen = self._reset(*where, self.params, self._state)
         else:
             self._state, seen = self._reset_rows(*where, self._state, rows, self.params)
         obs, mask = jax.device_get(seen)
@@ -261,8 +262,10 @@ def to_gymnasium_vec(
     """Return `num_envs` copies of an environment as a `gymnasium.vector.VectorEnv`.
 
     `autoreset_mode` is one of Gymnasium's modes, NEXT_STEP by default. Leaves of `params` may have
-    a leading axis of `num_envs`. `reset_source` is explained in `VectorEnv`. If `env` is an id,
-    `fields` are passed to `jaxenvs.make`. Raises the errors of `make_vec`.
+    a leading axis of `num_envs`. `reset_source` is explained in `VectorEnv`; None is the
+    environment's own default. `stock` is faster on an accelerator, but a seed of some of the
+    environments then does not determine their episodes. If `env` is an id, `fields` are passed to
+    `jaxenvs.make`. Raises the errors of `make_vec`.
     """
     return GymnasiumVectorEnv(
         env,
@@ -286,9 +289,10 @@ def compiled(venv: VectorEnv) -> tuple[Any, Any, Any]:
             return None
         return venv.action_mask(state, params).astype(jnp.int8)
 
-    def reset(keys: Keys, numbers: Array, params: Any) -> tuple[Any, Any]:
-        obs, state = venv.reset(folded(keys, numbers), params)
-        return state, (obs, mask(state, params))
+    def reset(keys: Keys, numbers: Array, params: Any, old: Any) -> tuple[Any, Any]:
+        key = folded(keys, numbers)
+        begun = venv.reset(key, params) if old is None else venv.reset_again(key, old, params)
+        return begun.state, (begun.obs, mask(begun.state, params))
 
     def reset_rows(
         keys: Keys, numbers: Array, state: Any, rows: Array, params: Any

@@ -49,8 +49,10 @@ class Space:
             )
         except (TypeError, ValueError, OverflowError):
             return False
-        same_kind = np.issubdtype(array.dtype, np.integer) == np.issubdtype(self.dtype, np.integer)
-        same_kind = same_kind and (array.dtype == np.bool_) == (self.dtype == np.bool_)
+        kinds = (np.bool_, np.integer, np.floating)
+        same_kind = any(
+            jnp.issubdtype(array.dtype, kind) and jnp.issubdtype(self.dtype, kind) for kind in kinds
+        )
         return array.shape == self.shape and same_kind
 
     def __eq__(self, other: object) -> bool:

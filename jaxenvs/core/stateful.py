@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int32, PyTree
 
+from .carries import as_carry
 from .env import Reset, Step
 from .random import Key
 from .struct import Struct, struct
@@ -106,7 +107,7 @@ class StatefulWrapper(Wrapper):
     def reset_to(self, key: Key, level: PyTree[Array], params: Any = None) -> Reset:
         """Start an episode in the given level."""
         obs, state = self.env.reset_to(key, level, self.inner_params(params))
-        memory = self.begin(obs, None)
+        memory = as_carry(key, self.begin(obs, None))
         return Reset(self.shown(obs, memory), WrappedState(env=state, memory=memory))
 
     def step(self, key: Key, state: WrappedState, action: Any, params: Any = None) -> Step:
@@ -118,11 +119,13 @@ class StatefulWrapper(Wrapper):
         stepped = self.env.step(key, state.env, action, self.inner_params(params))
         if not self.env.resets_itself:
             memory, changed = self.after(state.memory, action, stepped)
+            memory = as_carry(key, memory)  # it may contain an action, which can be a constant
             after = WrappedState(env=stepped.state, memory=memory)
             return changed._replace(obs=self.shown(stepped.obs, memory), state=after)
         last = stepped.info["final_obs"]
         memory, changed = self.after(state.memory, action, stepped._replace(obs=last))
         info = {**changed.info, "final_obs": self.shown(last, memory)}
+        memory = as_carry(key, memory)
         begun = self.begin(stepped.obs, memory)
         memory = jax.tree.map(lambda new, old: jnp.where(stepped.done, new, old), begun, memory)
         after = WrappedState(env=stepped.state, memory=memory)

@@ -112,7 +112,8 @@ class Ring(NamedTuple):
         self._check(stock)
         now, count = self._digest(), self.starts.num_envs
         first, ready, chunks, made_with = stock.counters
-        ready = jnp.where(made_with == now, ready, 0)
+        # An empty ring begins at 0 again, because chunks are copied to multiples of the chunk size.
+        first, ready = (jnp.where(made_with == now, number, 0) for number in (first, ready))
         ranks = Ranks.of(ended)
         trip = _Trip(states, stock.states, _counters(first, ready, chunks))
         if tree_bytes(states) <= SELECTED_BYTES:

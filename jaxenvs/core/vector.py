@@ -15,6 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, PyTree, UInt8
 
 from . import checks, eager, reset_sources, stock
+from .carries import varying_like
 from .env import Env, Reset, Step
 from .masking import has_illegal
 from .parts.batch import BATCH
@@ -147,13 +148,31 @@ class VectorEnv:
         params = self.checked_params(params, "reset")
         starts = self._starts(key, params)
         obs, env_state = starts.new_rows(starts.rows)
-        ended = jnp.zeros(self.num_envs, jnp.uint8) if self.autoreset == "next_step" else None
+        ended = None
+        if self.autoreset == "next_step":
+            ended = varying_like(key.reshape(-1)[0], jnp.zeros(self.num_envs, jnp.uint8))
         pool = self._draw_pool(key, params, self.pool_size) if self.reset_source == "pool" else None
         stocked = self.reset_source == "stock" and starts.has_one_setting
         if stocked:
             stock.check_memory(self.env, self._stock_size, self._stock_chunk)
         made = self._ring(starts).filled() if stocked else None
         return Reset(obs, VectorState(env=env_state, ended=ended, pool=pool, stock=made))
+
+    @eager.compiled
+    def reset_again(self, key: Keys, state: VectorState, params: Any = None) -> Reset:
+        """Start every environment as `reset` does, but keep what outlives episodes in `state`.
+
+        Unlike `reset_rows`, it also replaces the levels that `pool` and `stock` have prepared. So
+        the new episodes depend only on `key` and `params`.
+        """
+        obs, new = self.reset(key, params)
+        if not self.env.carries_over:
+            return Reset(obs, new)
+        params = self.checked_params(params, "reset_again")
+        axes = self.param_axes(params)
+        kept = jax.vmap(self.env.carry_over, in_axes=(0, 0, axes))(state.env, new.env, params)
+        obs = jax.vmap(self.env.observe, in_axes=(0, axes))(kept, params)
+        return Reset(obs, new.replace(env=kept))
 
     @eager.compiled
     def step(
@@ -204,7 +223,16 @@ class VectorEnv:
         rows: Bool[Array, " num_envs"],
         params: Any = None,
     ) -> Reset:
-        """Restart the environments where the mask `rows` is true; the others are unchanged."""
+        """Restart the environments where the mask `rows` is true; the others are unchanged.
+
+        Raises `TypeError` if `rows` is no mask: `num_envs` values of dtype bool.
+        """
+        rows = jnp.asarray(rows)
+        if rows.dtype != jnp.bool_ or rows.shape != (self.num_envs,):
+            raise TypeError(
+                f"reset_rows: rows must be a bool array of shape ({self.num_envs},), got "
+                f"{rows.dtype} {rows.shape}"
+            )
         self._check_rows(state, rows)
         key = self._key(key, "reset_rows")
         params = self.checked_params(params, "reset_rows")

@@ -15,6 +15,7 @@ from jaxtyping import Array, PyTree
 from ..core import checks, param_values, registry
 from ..core.env import Env
 from ..core.random import Key
+from ..core.struct import Struct
 from . import blocks
 from .blocks import NOTES, Block, Header
 from .errors import LevelError
@@ -90,6 +91,7 @@ def write(env: Env, level: PyTree[Any] | Entry, form: str | None = None) -> str:
     checks.one_of("levels.write", "form", form, format.FORMS)
     entry = level if isinstance(level, Entry) else Entry(level)
     _check_single(env, entry.level)
+    _check_entry(env, entry)
     inner = dataclasses.replace(bare(env), **entry.fields)
     headers, picture = format.write(inner, entry.level, form)
     if form is None:
@@ -187,6 +189,15 @@ def bare(env: Env) -> Any:
     return getattr(env, "unwrapped", env)
 
 
+def with_fields(env: Any, fields: dict[str, Any]) -> Any:
+    """Return `env` with other constructor fields; a wrapper around it stays."""
+    if not fields:
+        return env
+    if env is bare(env):
+        return dataclasses.replace(env, **fields)
+    return dataclasses.replace(env, env=with_fields(env.env, fields))
+
+
 def _format(env: Env, what: str) -> Any:
     """Return the module that reads and writes the levels of `env`."""
     name = bare(env).level_format
@@ -204,12 +215,36 @@ def _check_single(env: Env, level: PyTree[Any]) -> None:
         if type(wanted) is type(level):
             checks.level_like(level, lambda wanted=wanted: wanted, "levels.write")
             return
-    base = tuple(kind for kind in type(bare(env).level_shape).__mro__ if kind is not object)
+    bases = type(bare(env).level_shape).__mro__
+    base = tuple(kind for kind in bases if kind not in (object, Struct))
     if not isinstance(level, base):
         raise TypeError(
             "levels.write: give a level of env.sample_level or levels.read, or a state, got "
             f"{type(level).__name__}"
         )
+
+
+def _check_entry(env: Env, entry: Entry) -> None:
+    """Raise `ValueError` for a note or a param that `read` would not accept."""
+    for name, value in entry.notes.items():
+        if name not in (*NOTES, "id") or len(str(value).splitlines()) > 1:
+            raise ValueError(
+                f"levels.write: the note {name}={value!r} must be one line, with one of the names "
+                f"{', '.join((*NOTES, 'id'))}"
+            )
+    known = _param_names(env)
+    if unknown := [name for name in entry.params if name not in known]:
+        raise ValueError(
+            f"levels.write: {bare(env).name} has no param {unknown[0]!r}; params: "
+            f"{', '.join(known)}"
+        )
+
+
+def listed(levels: Any, where: str) -> list[Any]:
+    """Return `levels` as a list; `TypeError` for one level or for stacked levels."""
+    if isinstance(levels, (Entry, Struct)):
+        raise TypeError(f"{where}: give a list of levels, got one {type(levels).__name__}")
+    return list(levels)
 
 
 def _param_names(env: Env) -> tuple[str, ...]:

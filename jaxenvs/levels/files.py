@@ -51,8 +51,13 @@ def save(
 
     env: environment of the levels; None: each level must be an `Entry` with an id.
     form: format of the texts, as for `write`; None: the usual format.
+
+    Raises `ValueError` for no levels, and the errors of `write`.
     """
-    entries = [level if isinstance(level, Entry) else Entry(level) for level in levels]
+    found = api.listed(levels, "levels.save")
+    if not found:
+        raise ValueError("levels.save: no levels were given; give at least one")
+    entries = [level if isinstance(level, Entry) else Entry(level) for level in found]
     id, params = ("", {}) if env is None else id_of(env)
     texts = [api.write(_env_of(e, env), _named(e, id, params), form) for e in entries]
     with replacing(path) as temporary:

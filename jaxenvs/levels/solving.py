@@ -3,7 +3,6 @@
 Families are, for example, Grid (MiniGrid) and Puzzle; `Env.level_solver` names a family's solver.
 """
 
-import dataclasses
 import importlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -57,7 +56,8 @@ def solve(
         the search a little slower, but saves compilations in an editor or viewer, which solves one
         level after another.
 
-    Plans ignore the time limit; `optimal_return` takes it into account. Raises
+    Plans ignore the time limit; `optimal_return` takes it into account. Wrappers of `env` are
+    ignored, so a `TimeLimit` does not count. Raises
     `NotImplementedError` for an environment whose family has no solver, and `TypeError` for an
     environment without an optimum, such as one with obstacles that move at random.
     """
@@ -160,5 +160,5 @@ def _groups(levels: Sequence[Any]) -> Iterator[tuple[list[int], list[Entry]]]:
 
 def env_of(env: Env, entry: Entry) -> Env:
     """Return the environment with the fields and params of an entry."""
-    made = dataclasses.replace(api.bare(env), **entry.fields) if entry.fields else env
+    made = api.with_fields(env, entry.fields)
     return made.with_params(**entry.params) if entry.params else made

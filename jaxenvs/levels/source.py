@@ -1,6 +1,5 @@
 """`from_levels`: an environment whose episodes begin in given levels."""
 
-import dataclasses
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -24,17 +23,17 @@ def from_levels(
         must have the same params, such as the time limit, and the same constructor fields; the
         environment gets these values.
 
-    Raises `ValueError` for no levels, for states instead of levels, and for levels with different
-    params or fields.
+    Raises `TypeError` for one level or stacked levels, and `ValueError` for no levels, for states
+    instead of levels, and for levels with different params or fields.
     """
     named = isinstance(levels, (str, os.PathLike))
-    found: Any = load(levels, env) if named else list(levels)
+    found: Any = load(levels, env) if named else api.listed(levels, "from_levels")
     name = str(levels) if named else ""
     entries = [e if isinstance(e, Entry) else Entry(e) for e in found]
     _check(env, entries)
     stacked = api.stack(entries)
     first = entries[0]
-    given = dataclasses.replace(env, **first.fields) if first.fields else env
+    given = api.with_fields(env, first.fields)
     given = given.with_params(**first.params) if first.params else given
     return FromLevels(given, LevelSet(stacked, name))
 

@@ -61,10 +61,10 @@ def parse_action(env: Env, text: str, legal: Any = None) -> Any:
     `"action": "pick up"` or `<action>pick up</action>`. If there are several marks, the last one
     counts. A mark with two actions, such as `Action: left or right`, names no action.
 
-    `legal` are the legal actions: a mask such as `env.action_mask(state)`, or indices. None allows
-    all. An action of a `Box` or `MultiDiscrete` space is one number for each component, such as
-    `0.5, -1`, or a name of `env.controls`. Raises `ActionError` if the text names no action,
-    several actions, or an action that is not legal.
+    `legal` are the legal actions: a mask such as `env.action_mask(state)` or the int8 mask in
+    Gymnasium's info, or indices. None allows all. An action of a `Box` or `MultiDiscrete` space is
+    one number for each component, such as `0.5, -1`, or a name of `env.controls`. Raises
+    `ActionError` if the text names no action, several actions, or an action that is not legal.
     """
     space, names = env.action_space, action_names(env)
     if isinstance(space, Discrete):
@@ -91,18 +91,19 @@ def action_names(env: Env) -> tuple[str, ...]:
 def legal_indices(legal: Any, count: int) -> list[int]:
     """Return the indices of legal actions, given a mask, indices, or None for all `count` actions.
 
-    Raises `ValueError` for a mask of another length and for an index out of range.
+    A mask is an array of bool or, as in Gymnasium, int8 values. Raises `ValueError` for a mask of
+    another length, an index out of range, and an index that occurs twice.
     """
     if legal is None:
         return [*range(count)]
     given = np.asarray(legal)
-    if given.dtype == np.bool_ and given.shape == (count,):
+    if given.shape == (count,) and given.dtype in (np.bool_, np.int8):
         return np.flatnonzero(given).tolist()
     indices = given.tolist() if given.ndim == 1 and given.dtype.kind in "iuf" else [-1]
-    if not all(0 <= index < count for index in indices):
+    if not all(0 <= index < count for index in indices) or len({*indices}) < len(indices):
         raise ValueError(
-            f"parse_action: legal must be a mask of shape ({count},) or indices below {count}, "
-            f"got {given.dtype} {given.shape}"
+            f"parse_action: legal must be a mask of bool or int8 values, shape ({count},), or "
+            f"different indices below {count}; got {given.dtype} {given.tolist()}"
         )
     return [int(index) for index in indices]
 

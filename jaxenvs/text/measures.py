@@ -5,6 +5,7 @@ definition. In any other environment, progress is 1 for success and 0 for failur
 defined, progress is the share of earned achievements.
 """
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -12,6 +13,7 @@ import numpy as np
 
 from ..core.drawing import unwrapped
 from ..core.env import Env
+from ..core.parts.learner import defines_success
 from ..core.transitions import Step
 
 EXPONENT_2048 = 11  # 2048 = 2**11
@@ -24,7 +26,7 @@ class Played(NamedTuple):
     env: Env
     steps: int = 0
     total: float = 0.0  # return: undiscounted sum of rewards
-    success: bool | None = None  # whether a step succeeded; None if not defined, or before step 1
+    success: bool | None = None  # whether a step succeeded; None if success is not defined
     # Whether each achievement was earned, bool (achievements,); None if there are none.
     achieved: Any = None
     state: Any = None  # state after the last step; None before the first step
@@ -70,12 +72,13 @@ SPECIAL = {
 class Progress:
     """Progress of one episode, updated after each step.
 
-    `value` is None before the first step, and in an environment without a task.
+    `value` is 0 before the first step, and None in an environment without a task.
     """
 
     def __init__(self, env: Env) -> None:
         """Start to measure the progress of an episode, before its first step."""
-        self.played = Played(env)
+        achieved = np.zeros(len(env.achievements), bool) if env.achievements else None
+        self.played = Played(env, success=False if _has_success(env) else None, achieved=achieved)
 
     def add(self, step: Step) -> None:
         """Update `played` with a step: the result of `env.step` in the current episode."""
@@ -93,23 +96,28 @@ class Progress:
     def value(self) -> float | None:
         """Progress so far, 0 to 1; None if it is not defined."""
         found = definition_of(self.played)
-        return None if found is None else float(np.clip(found.of(self.played), 0, 1))
+        if found is None:
+            return None
+        return float(np.clip(found.of(self.played), 0, 1)) if self.played.steps else 0.0
 
     @property
     def definition(self) -> str:
-        """The definition of progress in words; call it after the first step."""
+        """The definition of progress in words."""
         found = definition_of(self.played)
         return NO_TASK if found is None else found.words
 
 
+@functools.lru_cache(maxsize=64)
+def _has_success(env: Env) -> bool:
+    return defines_success(env)
+
+
 def definition_of(played: Played) -> Definition | None:
-    """Return the definition of an episode's progress; None before the first step or without a task.
+    """Return the definition of an episode's progress; None without a task.
 
     The definition is the one in `SPECIAL` for the environment's class, or else `SUCCESS` if the
     environment defines success, or else `ACHIEVEMENTS`.
     """
-    if played.steps == 0:
-        return None
     special = SPECIAL.get(type(unwrapped(played.env)).__name__)
     if special is not None:
         return special
@@ -123,8 +131,8 @@ def progress(env: Env, steps: Iterable[Step]) -> float | None:
 
     In a task that defines success, progress is 1 for success and 0 for failure. In Craft it is the
     fraction of earned achievements, and in CartPole the fraction of the time limit. In Pendulum it
-    is the scaled mean reward, and in 2048 log2 of the largest tile, divided by 11. None if `steps`
-    is empty, or if the environment has no task.
+    is the scaled mean reward, and in 2048 log2 of the largest tile, divided by 11. 0 if
+    `steps` is empty; None if the environment has no task.
     """
     episode = Progress(env)
     for step in steps:

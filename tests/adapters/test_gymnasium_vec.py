@@ -16,7 +16,9 @@ from gymnasium.wrappers.vector import NormalizeObservation, RecordEpisodeStatist
 from worlds import DOORS, FAMILIES, Doors, by_default
 
 import jaxenvs
-from jaxenvs.adapters import register_in_gymnasium, to_gymnasium, to_gymnasium_vec
+from jaxenvs import wrappers
+from jaxenvs.adapters import common, register_in_gymnasium, to_gymnasium, to_gymnasium_vec
+from jaxenvs.core import vector
 
 ROWS, STEPS, SEED = 3, 40, 7
 LIMIT = 4
@@ -233,6 +235,34 @@ def test_one_compilation_for_all_batches_of_a_kind():
         play(batch, actions_for(batch))
     first, second = ([b._reset, b._reset_rows, b._step] for b in batches)
     assert first == second
+
+
+@pytest.mark.parametrize("source", ["stock", "pool", None])
+def test_a_seed_determines_episodes_whatever_was_played_before(source):
+    """A wrapper that keeps statistics, and prepared levels, do not change seeded episodes."""
+    env = wrappers.LogWrapper(jaxenvs.make("Classic-CartPole-v0"))
+    batch = to_gymnasium_vec(env, ROWS, reset_source=source)
+    first, _ = batch.reset(seed=5)
+    for _ in range(30):
+        batch.step(np.zeros(ROWS, np.int32))
+    again, _ = batch.reset(seed=5)
+    np.testing.assert_array_equal(first, again)
+    assert int(batch._state.env.memory.timestep.min()) > 20  # the statistics go on
+
+
+def test_the_environments_reset_source_is_the_default(monkeypatch):
+    """The default of `make_vec` on an accelerator, `stock`, would ignore some seeds."""
+    monkeypatch.setattr(vector, "has_accelerator", lambda: True)
+    rooms = "Grid-MultiRoom-N2-S4-v0"
+    assert jaxenvs.make_vec(rooms, 2).reset_source == "stock"
+    assert to_gymnasium_vec(rooms, ROWS).venv.reset_source == "exact"
+
+
+def test_an_id_of_an_environment_that_resets_itself_is_refused(monkeypatch):
+    pole = jaxenvs.make("Classic-CartPole-v0")
+    monkeypatch.setattr(common, "make", lambda id: wrappers.AutoReset(pole))
+    with pytest.raises(ValueError, match="begins its next episode by itself"):
+        to_gymnasium_vec("Mine-v0", ROWS)
 
 
 ROW = np.array([True, False, False])

@@ -106,6 +106,35 @@ for a, b in zip(jax.tree.leaves(again), jax.tree.leaves(after), strict=True):
 print("apart")
 """
 
+# Script: batches that store more than the environment's state are carried through a scan.
+CARRIED = """
+import jax, jax.numpy as jnp, jaxenvs
+from jax.sharding import AxisType, PartitionSpec as P
+from jaxenvs import wrappers
+
+mesh = jax.make_mesh((8,), ("envs",), axis_types=(AxisType.Auto,))
+pole = jaxenvs.make("Classic-CartPole-v0")
+
+
+def rewards(venv):
+    def play(key):
+        def step(state, key):
+            after = venv.step(key, state, jnp.zeros(4, jnp.int32))
+            return after.state, after.reward
+
+        return jax.lax.scan(step, venv.reset(key[0]).state, jax.random.split(key[0], 8))[1]
+
+    keys = jax.random.split(jax.random.key(0), 8)
+    spread = jax.shard_map(play, mesh=mesh, in_specs=P("envs"), out_specs=P(None, "envs"))
+    return jax.jit(spread)(keys)
+
+
+for wrapper in (wrappers.LogWrapper, wrappers.StickyAction, wrappers.PreviousStep):
+    assert rewards(jaxenvs.make_vec(wrapper(pole), 4)).shape == (8, 32), wrapper
+assert rewards(jaxenvs.make_vec(pole, 4, autoreset="next_step")).shape == (8, 32)
+print("carried")
+"""
+
 CLASSES = defaultdict(list)
 for name in jaxenvs.registry.list():
     CLASSES[jaxenvs.spec(name).env_class].append(name)
@@ -128,6 +157,11 @@ def test_shard_map_over_eight_devices_changes_nothing(ids):
 @pytest.mark.full
 def test_no_level_of_a_stock_is_used_on_two_devices():
     assert on_eight(STOCKED) == "apart"
+
+
+@pytest.mark.full
+def test_wrappers_and_next_step_are_carried_through_a_scan():
+    assert on_eight(CARRIED) == "carried"
 
 
 def on_eight(*words: str) -> str:

@@ -220,6 +220,22 @@ def test_levels_of_other_params_are_not_used():
     assert {np.asarray(m == Block.WATER).tobytes() for m in done.state.env.map} == alike
 
 
+def test_no_level_begins_two_episodes_after_other_params():
+    """If params change while a chunk is half used, all levels that follow are new ones."""
+    venv, reset, step, reset_rows = batch(ROOMS, 8, stock_size=16, chunk=8)
+    limited = lambda steps: venv.default_params.replace(max_steps_in_episode=steps)  # noqa: E731
+    state = reset(KEY, limited(100)).state
+    state = reset_rows(KEY, state, jnp.arange(8) < 5, limited(100)).state
+    assert state.stock.counters[0] == 5
+    levels = []
+    for time in range(12):
+        now = jax.random.fold_in(KEY, time)
+        state = step(now, state, jnp.zeros(8, jnp.int32), limited(1)).state
+        rows = zip(state.env.grid, state.env.agent, strict=True)
+        levels += [np.asarray(grid).tobytes() + np.asarray(agent).tobytes() for grid, agent in rows]
+    assert len(set(levels)) == len(levels) == 96
+
+
 @pytest.mark.full
 def test_params_of_each_environment_are_exact():
     venv, reset, step, _ = batch(ROOMS, 5)

@@ -15,7 +15,7 @@ import texts
 from defaults import with_full
 
 import jaxenvs
-from jaxenvs import levels
+from jaxenvs import levels, wrappers
 
 ID = "Grid-DoorKey-5x5-v0"
 
@@ -205,3 +205,40 @@ def test_a_state_of_another_environment_or_version_is_refused(tmp_path, env):
     path.write_bytes(b"no state")
     with pytest.raises(ValueError, match="is no file of save_state"):
         levels.load_state(path, env)
+
+
+def test_wrappers_stay_around_levels_that_set_fields():
+    env = jaxenvs.make("XLand-R1-9x9-v0")
+    text = levels.write(env, env.sample_level(jax.random.key(0)))
+    lines = "task: map: red ball, blue square\ntask: goal: hold(red ball)\ngrid:"
+    entry = levels.parse(env, text.replace("grid:", lines))
+    assert entry.fields
+    made = levels.from_levels(wrappers.TimeLimit(env, 7), [entry])
+    bare = levels.from_levels(env, [entry])
+    assert made.unwrapped == bare.unwrapped != env
+    assert int(made.time_limit(made.reset(jax.random.key(0)).state, made.default_params)) == 7
+
+
+def test_one_level_in_place_of_a_list_is_refused(tmp_path, env, drawn, as_a_user):
+    for one in (drawn[0], levels.stack(drawn)):
+        with pytest.raises(TypeError, match="give a list of levels, got one"):
+            levels.from_levels(env, one)
+        with pytest.raises(TypeError, match="give a list of levels, got one"):
+            levels.save(tmp_path / "a.txt", one, env)
+    with pytest.raises(ValueError, match="no levels were given"):
+        levels.save(tmp_path / "a.txt", [], env)
+    assert not (tmp_path / "a.txt").exists()
+
+
+@pytest.mark.parametrize("notes", [{"title": "a\n---\nb"}, {"colour": "red"}])
+def test_notes_that_cannot_be_read_are_refused(env, drawn, notes):
+    with pytest.raises(ValueError, match="must be one line, with one of the names seed, source"):
+        levels.write(env, levels.Entry(drawn[0], notes=notes))
+    with pytest.raises(ValueError, match="has no param 'speed'; params: "):
+        levels.write(env, levels.Entry(drawn[0], {"speed": 1}))
+
+
+def test_a_state_of_a_wrapper_is_no_level(env):
+    wrapped = wrappers.LogWrapper(env)
+    with pytest.raises(TypeError, match=r"give a level of env\.sample_level or levels\.read"):
+        levels.write(wrapped, wrapped.reset(jax.random.key(0)).state)

@@ -13,7 +13,7 @@ import jaxenvs
 from jaxenvs import cli
 from jaxenvs.text import Progress, progress
 from jaxenvs.text.agents import load
-from jaxenvs.text.evaluation import Episode, Settings
+from jaxenvs.text.evaluation import Episode, Settings, summary
 from jaxenvs.text.prompts import legal_names, observation
 
 ID = "Grid-Empty-5x5-v0"
@@ -79,6 +79,24 @@ def test_invalid_answers_are_handled_by_the_rule(agents, tmp_path, rule, steps):
     assert result["invalid"] == result["steps"] and steps in (None, result["steps"])
     turns = [json.loads(line) for line in (out / "transcripts.jsonl").read_text().splitlines()]
     assert all((turn["action"] is None) == (rule != "random") for turn in turns)
+
+
+def test_an_episode_without_a_valid_answer_counts_as_a_failure():
+    """Success and progress are 0, not None, if an episode ends before its first step."""
+    env, ends = jaxenvs.make("Grid-Empty-5x5-v0"), Settings(0, "end")
+    results = []
+    for number, answers in enumerate([["nonsense"], ["right", "forward", "forward"] * 9]):
+        episode, answer = Episode(env, number, ends), iter(answers)
+        turns = [*episode.play(lambda text, answer=answer: next(answer))]
+        assert bool(turns[0].error) == (number == 0)
+        results.append(episode.result())
+        assert episode.progress.definition == "1 if the episode succeeded, else 0"
+    assert results[0].success is False and results[0].progress == 0.0
+    found = summary(results)
+    assert found["success"] == found["progress"] == 0.5
+    assert progress(env, []) == 0.0
+    no_task = Progress(jaxenvs.make("Grid-Playground-v0"))
+    assert no_task.value is None and no_task.played.success is None
 
 
 @pytest.mark.full

@@ -130,7 +130,7 @@ def test_an_answer_may_give_a_reason(answer):
 
 
 def test_an_illegal_action_is_refused():
-    for legal in ([0, 1], np.arange(7) < 2):
+    for legal in ([0, 1], np.arange(7) < 2, (np.arange(7) < 2).astype(np.int8)):
         with pytest.raises(
             ActionError, match="'forward' is not legal now; legal actions: 0 left, 1"
         ):
@@ -139,9 +139,9 @@ def test_an_illegal_action_is_refused():
     assert parse_action(GRID, "d", [4]) == 4  # the only legal name that begins with d
 
 
-@pytest.mark.parametrize("legal", [[7], np.ones(6, bool), np.ones((7, 1), bool), "left"])
+@pytest.mark.parametrize("legal", [[7], np.ones(6, bool), np.ones((7, 1), bool), "left", [1] * 7])
 def test_bad_legal_actions_are_an_error_of_the_caller(legal):
-    with pytest.raises(ValueError, match="legal must be a mask of shape"):
+    with pytest.raises(ValueError, match=r"legal must be a mask .* or different indices below 7"):
         parse_action(GRID, "left", legal)
 
 

@@ -9,7 +9,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int32, PyTree
 
 from .. import checks
-from ..carries import varying_like
+from ..carries import as_carry, varying_like
 from ..env import Reset, Step
 from ..facts import Effects
 from ..random import Key
@@ -72,7 +72,7 @@ class StickyAction(Wrapper):
         obs, state = self.env.reset_to(key, level, params.env)
         spaces = self.action_space
         previous, _ = spaces.clip(jax.tree.map(jnp.zeros_like, spaces.sample(jax.random.key(0))))
-        return Reset(obs, WrappedState(env=state, memory=previous))
+        return Reset(obs, WrappedState(env=state, memory=as_carry(key, previous)))
 
     def step(self, key: Key, state: WrappedState, action: Any, params: Any = None) -> Step:
         """Advance by `action`, or with `repeat_probability` by the previous action."""
