@@ -196,6 +196,7 @@ class EpisodePlayer:
             steps += NEXT_STEPS
             playing = np.asarray(batch.playing)
             _store(found, numbers, jax.device_get(batch.episodes))
+        terminal.detail("")
         return found
 
 

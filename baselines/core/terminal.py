@@ -57,7 +57,8 @@ def activity(id: str, what: str, plain: str = "") -> Iterator[None]:
 def detail(text: str) -> None:
     """Show how far the current activity is; without an activity, do nothing.
 
-    Outside a terminal, print a line at most every `SECONDS_APART` seconds.
+    An empty text removes what was shown. Outside a terminal, print a line at most every
+    `SECONDS_APART` seconds.
     """
     show = _detail.get()
     if show is not None:
@@ -79,7 +80,7 @@ def _now_and_then(id: str) -> Callable[[str], None]:
     def show(text: str) -> None:
         nonlocal last
         now = time.monotonic()
-        if now - last >= SECONDS_APART and processes.first():
+        if text and now - last >= SECONDS_APART and processes.first():
             last = now
             say(f"{id}: {text}")
 

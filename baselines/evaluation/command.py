@@ -113,11 +113,11 @@ def _run(argv: list[str]) -> int:
 
 
 def _steps(run: Run) -> int | None:
-    """Return the number of steps of each seed at the newest checkpoint, read from log.jsonl.
+    """Return the number of steps of each seed at the newest intact checkpoint, from log.jsonl.
 
     Returns None if log.jsonl has no record of the update of this checkpoint.
     """
-    update = checkpoints.newest(run.checkpoints)
+    update = checkpoints.newest_intact(run.checkpoints)
     made = (record.get("steps") for record in run.records() if record["update"] == update)
     return next(made, None)
 
@@ -135,7 +135,7 @@ def _statements(found: dict[str, Any]) -> list[str]:
 
 def _chosen_by(run: Run) -> list[dict[str, Any]]:
     """Return, for each seed, the best evaluation in training: update, return and policy text."""
-    newest = checkpoints.newest(run.checkpoints)  # later evaluations chose no saved weights
+    newest = checkpoints.newest_intact(run.checkpoints)  # later evaluations chose no saved weights
     rows = [row for row in run.records() if "eval_return" in row and row["update"] <= newest]
     found = []
     for seed in range(run.config.seeds):

@@ -10,6 +10,7 @@ and the logits of illegal actions are very low. The batch may have any size. For
 than Discrete, `distribution` in policy.json describes the outputs that replace the logits.
 """
 
+import dataclasses
 import json
 import math
 from collections.abc import Callable
@@ -103,7 +104,7 @@ def program(policy: Policy) -> bytes:
         return jax.ShapeDtypeStruct((batch, *leaf.shape), leaf.dtype)
 
     env = policy.env
-    given = [policy.begin(), jax.eval_shape(env.observe, env.state_shape)]
+    given = [plain(policy.begin()), jax.eval_shape(env.observe, env.state_shape)]
     if is_masked(env):
         given.append(jax.eval_shape(env.action_mask, env.state_shape))
     exported = export.export(jax.jit(jax.vmap(exportable(policy))), platforms=PLATFORMS)
@@ -116,15 +117,45 @@ def exportable(policy: Policy) -> Callable[..., Any]:
     The function is `policy.think`, which returns the next recurrent state, the logits and the
     value. For a Box action space, means and standard deviations replace the logits.
     """
-    actions = distributions.of(policy.env.action_space)
-    if not isinstance(actions, distributions.TanhGaussian):
-        return policy.think
+    actions, first = distributions.of(policy.env.action_space), policy.begin()
 
-    def think(*given: Any) -> Any:
-        memory, outputs, value = policy.think(*given)
-        return memory, jnp.concatenate(actions.moments(outputs), axis=-1), value
+    def think(memory: Any, *given: Any) -> Any:
+        memory, outputs, value = policy.think(_like(first, memory), *given)
+        if isinstance(actions, distributions.TanhGaussian):
+            outputs = jnp.concatenate(actions.moments(outputs), axis=-1)
+        return plain(memory), outputs, value
 
     return think
+
+
+def plain(tree: PyTree[Any]) -> PyTree[Any]:
+    """Return a tree of dicts and tuples, which a reader without jaxenvs can unpack.
+
+    A NamedTuple or a dataclass becomes a dict of its fields, and a list becomes a tuple.
+    """
+    if names := _names(tree):
+        return {name: plain(getattr(tree, name)) for name in names}
+    if isinstance(tree, dict):
+        return {name: plain(part) for name, part in tree.items()}
+    return tuple(map(plain, tree)) if isinstance(tree, (list, tuple)) else tree
+
+
+def _like(tree: PyTree[Any], given: PyTree[Any]) -> PyTree[Any]:
+    """Return `given`, a result of `plain`, with the classes of `tree`."""
+    if names := _names(tree):
+        return type(tree)(**{name: _like(getattr(tree, name), given[name]) for name in names})
+    if isinstance(tree, dict):
+        return {name: _like(part, given[name]) for name, part in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(_like(*parts) for parts in zip(tree, given, strict=True))
+    return given
+
+
+def _names(tree: Any) -> tuple[str, ...]:
+    """Return the names of the fields of a NamedTuple or a dataclass; () for another value."""
+    if dataclasses.is_dataclass(tree):
+        return tuple(field.name for field in dataclasses.fields(tree))
+    return getattr(tree, "_fields", ())
 
 
 def distribution(space: spaces.Space) -> dict[str, Any]:
@@ -143,12 +174,15 @@ def distribution(space: spaces.Space) -> dict[str, Any]:
     }
 
 
-def value(policy: Policy) -> dict[str, Any]:
+def value(policy: Policy) -> dict[str, Any] | None:
     """Return a description of the program's value output: its unit and its scaling.
 
     The value is the network's output, scaled by `factor` and shifted by `offset`. Both are null for
-    runs of older versions of jaxenvs that did not save them.
+    runs of older versions of jaxenvs that did not save them. The description is None if the network
+    has no value; the output is then NaN.
     """
+    if np.isnan(_first_value(policy)):
+        return None
     offset, factor = (
         None if math.isnan(x) else x for x in value_scales.offset_and_factor(policy.weights)
     )
@@ -158,11 +192,20 @@ def value(policy: Policy) -> dict[str, Any]:
     }
 
 
+def _first_value(policy: Policy) -> Array:
+    """Return the value of an observation of zeros."""
+    env = policy.env
+    shapes = [jax.eval_shape(env.observe, env.state_shape)]
+    shapes += [jax.eval_shape(env.action_mask, env.state_shape)] if is_masked(env) else []
+    zeros = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    return jax.jit(policy.think)(policy.begin(), *zeros)[2]
+
+
 def named(weights: PyTree[Array]) -> dict[str, np.ndarray]:
     """Return the arrays of a tree by name: the keys of the array's path, joined by dots."""
     leaves = jax.tree_util.tree_leaves_with_path(weights)
     paths = (jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves)
-    return {path: np.ascontiguousarray(leaf) for path, (_, leaf) in zip(paths, leaves, strict=True)}
+    return {path: np.array(leaf, order="C") for path, (_, leaf) in zip(paths, leaves, strict=True)}
 
 
 def described(policy: Policy, run: Run) -> dict[str, Any]:
@@ -174,7 +217,7 @@ def described(policy: Policy, run: Run) -> dict[str, Any]:
         )
 
     env = policy.env
-    begin = jax.tree.map(jnp.asarray, policy.begin())
+    begin = jax.tree.map(jnp.asarray, plain(policy.begin()))
     return {
         "id": policy.env_id,
         "fields": run.config.fields,

@@ -5,6 +5,7 @@ from typing import Any
 from jaxtyping import Array, PyTree
 
 from jaxenvs.core.typed import program
+from jaxenvs.core.vector import VectorEnv
 
 from ..core import episodes
 from ..core.episodes import Agents
@@ -37,7 +38,8 @@ def report(run: Run, learner: Learner[Any], weights: PyTree[Array], count: int) 
     run.write_json("eval.json", result)
     if not run.config.sweep:
         print(as_text(result), *setups.as_text(result), sep="\n")
-        measures = getattr(getattr(learner.env, "env", None), "measures", ())
+        env = learner.env.env if isinstance(learner.env, VectorEnv) else learner.env
+        measures = getattr(env, "measures", ())  # a Gymnasium environment has none
         if measures and (text := episode_measures.deaths(run.records())):
             print(text)
     what, command = getattr(module, "next_command", _watch)(learner.settings)

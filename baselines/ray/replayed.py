@@ -96,7 +96,7 @@ class Replayed:
             self.pending = [ray.put(None)]
             return
         drawn = self._replays.sample(settings.gradient_steps, settings.batch_size)
-        done = settings.progress_at(self._updates)
+        done = settings.progress_at(settings.cold_updates + self._updates)
         beta = settings.importance + (1.0 - settings.importance) * done
         call = self._handle.update.options(num_returns=3).remote(beta, *drawn.values())
         self._drew, self.pending = list(drawn), [call[0]]

@@ -27,7 +27,7 @@ from ..core.devices import Devices
 from ..core.learner import Learner, S
 from ..registry import ALGORITHMS, USUAL
 from ..storage import folder, sweep
-from ..storage.checkpoints import RunError, newest
+from ..storage.checkpoints import RunError, newest_intact
 from ..storage.runs import Config, Run
 from . import sinks
 from .flags import read as read_flags
@@ -297,16 +297,23 @@ def check_params(id: str, given: dict[str, Any], params: dict[str, Any]) -> None
         )
 
 
-def _checked(options: Options[S], algorithm: str) -> Options[S]:
+def _check_numbers(options: Options[Any]) -> None:
+    """Raise `RunError` for a number that is out of range."""
     for name in ("seeds", "checkpoint_every", "eval_episodes", "eval_every", "video_every"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise RunError(f"--{name.replace('_', '-')} {value} must be at least 1")
+    if not 0 <= options.seed < 2**31:
+        raise RunError(f"--seed {options.seed} must be from 0 to {2**31 - 1}")
     if not options.checkpoint_seconds >= 0:
         raise RunError(
             f"--checkpoint-seconds {options.checkpoint_seconds:g} must be at least 0 (0: a "
             f"checkpoint after each call of the compiled program)"
         )
+
+
+def _checked(options: Options[S], algorithm: str) -> Options[S]:
+    _check_numbers(options)
     sinks.check(options.log)
     row = ALGORITHMS[algorithm]
     shown = [n for n in ("eval_every", "video_every", "html") if getattr(options, n)]
@@ -356,7 +363,7 @@ def _resumed(read: Any, config: Config, settings: type[S], path: Path) -> Option
             f"{path} was trained with {name} {old} and cannot continue with {new}; omit it, or "
             f"start a new run with --out NEW instead of --resume"
         )
-    done = newest(path / "checkpoints")
+    done = newest_intact(path / "checkpoints")
     return dataclasses.replace(given, settings=_continued(saved, given, done, restart, path))
 
 

@@ -49,6 +49,12 @@ def newest(folder: Path) -> int:
     return max((int(path.name) for path in saved(folder)), default=0)
 
 
+def newest_intact(folder: Path) -> int:
+    """Return the update number of the checkpoint that `restore` reads, or 0 if there is none."""
+    intact = (path for path in reversed(saved(folder)) if damage(path) is None)
+    return next((int(path.name) for path in intact), 0)
+
+
 def save(folder: Path, update: int, trees: dict[str, PyTree], made_for: str) -> None:
     """Write trees of arrays as the checkpoint of `update`; raise `RunError` if writing fails.
 

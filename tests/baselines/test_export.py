@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 from tiny import FLAGS
 
+import jaxenvs
 from jaxenvs import cli
+from jaxenvs.baselines.core.policy import Policy
 from jaxenvs.baselines.evaluation import export
 from jaxenvs.baselines.run.train import main
 from jaxenvs.baselines.storage.runs import load_policy
@@ -75,10 +77,14 @@ def test_another_process_reads_the_policy_without_this_package(tmp_path, capsys)
 @pytest.mark.full
 @pytest.mark.parametrize(
     "algorithm",
-    ["ppo-rnn", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ppo-trxl", "pqn-rnn"))],
+    [
+        "ppo-rnn",
+        "ppo-rnn --cell mingru",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("ppo-trxl", "pqn-rnn")),
+    ],
 )
 def test_a_recurrent_policy_takes_and_returns_its_memory(tmp_path, algorithm):
-    run = trained(tmp_path, "--algo", algorithm, "--memory", "4", "--minibatches", "2")
+    run = trained(tmp_path, "--algo", *algorithm.split(), "--memory", "4", "--minibatches", "2")
     program = jax.export.deserialize(
         bytearray((tmp_path / "run" / "export" / "policy.jax").read_bytes())
     )
@@ -87,10 +93,36 @@ def test_a_recurrent_policy_takes_and_returns_its_memory(tmp_path, algorithm):
     obs = jax.vmap(policy.env.observation_space.sample)(keys)
     memory = jax.tree.map(lambda leaf: jnp.stack(3 * [leaf]), policy.begin())
     close = functools.partial(np.testing.assert_allclose, atol=1e-5)
+    given = export.plain(memory)
     for _ in range(2):
-        expected = jax.jit(jax.vmap(policy.think))(memory, obs)
-        memory, *found = program.call(memory, obs)
-        jax.tree.map(close, (memory, *found), expected)
+        memory, *expected = jax.jit(jax.vmap(policy.think))(memory, obs)
+        given, *found = program.call(given, obs)
+        jax.tree.map(close, (given, *found), (export.plain(memory), *expected))
+    about = json.loads((tmp_path / "run" / "export" / "policy.json").read_text())
+    first = jax.tree.map(np.asarray, about["first_memory"], is_leaf=lambda x: isinstance(x, list))
+    jax.tree.map(close, first, jax.device_get(export.plain(policy.begin())))
+    if "mingru" in algorithm:
+        assert {*about["memory"]} == {"state", "output"}
+
+
+def test_scalars_of_the_weights_keep_their_shape():
+    found = export.named({"seen": {"number": jnp.float32(3.0), "mean": jnp.ones((2, 3)).T}})
+    assert {name: leaf.shape for name, leaf in found.items()} == {
+        "seen.number": (),
+        "seen.mean": (3, 2),
+    }
+    assert all(leaf.flags.c_contiguous for leaf in found.values())
+
+
+def test_a_network_without_a_value_has_no_description_of_one():
+    env = jaxenvs.make("Classic-CartPole-v0")
+    outputs = jnp.zeros(2)
+    policies = [
+        Policy(env, tuple, lambda memory, obs, mask, value=value: (memory, outputs, value))
+        for value in (jnp.float32(0.5), jnp.float32(jnp.nan))
+    ]
+    assert export.value(policies[1]) is None
+    assert "unit" in (export.value(policies[0]) or {})
 
 
 def test_runs_that_cannot_be_exported_get_an_error(tmp_path, capsys):

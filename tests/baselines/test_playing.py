@@ -148,6 +148,13 @@ def test_short_episodes_are_those_of_the_first_program():
     assert_equal(jax.tree.map(lambda leaf: leaf[0], found), expected)
 
 
+def test_the_text_is_removed_at_the_end(sizes, monkeypatch):
+    shown = []
+    monkeypatch.setattr(terminal, "detail", shown.append)
+    finished(Uneven(), 64)
+    assert shown[0].endswith("after 20 steps") and shown[-1] == "" and "" not in shown[:-1]
+
+
 def test_lines_tell_how_many_episodes_are_left(sizes, monkeypatch, capsys):
     finished(Uneven(), 64)
     assert capsys.readouterr().out == ""  # without an activity

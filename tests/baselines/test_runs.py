@@ -121,7 +121,8 @@ def test_a_truncated_checkpoint_is_passed_over(run, capsys, name):
     else:
         manifest = run.checkpoints / "00000002" / name
         manifest.write_text(manifest.read_text()[:100])
-    assert restored_update(run) == 1
+    assert restored_update(run) == 1 == checkpoints.newest_intact(run.checkpoints)
+    assert checkpoints.newest(run.checkpoints) == 2
     assert "00000002 is damaged" in capsys.readouterr().err
     # Training repeats update 2, whose new checkpoint replaces the damaged one.
     run.save(2, changed(2))

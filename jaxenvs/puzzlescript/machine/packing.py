@@ -9,7 +9,19 @@ from jaxtyping import UInt32
 from ..game import Game
 from ..tables import BITS, MOST_RIGID, Groups, Level, Pattern, TableRule, Win
 from ..text import GameError
-from .sizes import COMMANDS, DIRECTIONS, FIRST, KINDS, OTHER, TRUE, WORD, Size, Tables, bits
+from .sizes import (
+    COMMANDS,
+    DIRECTIONS,
+    FIRST,
+    KINDS,
+    OTHER,
+    TRUE,
+    WORD,
+    Size,
+    Tables,
+    bits,
+    usual_window,
+)
 
 
 class Packer:
@@ -149,6 +161,7 @@ class Packer:
             draws=any(map(draws, self.rules)) or any(group[3] for group in self.groups),
             rigid=len(self.game.main.rigid),
             middle=middle,
+            window=usual_window(max(len(self.rules), 1)),
         )
 
     def level_size(self, level: Level) -> Size:
