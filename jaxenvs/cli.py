@@ -3,6 +3,7 @@
 A subcommand's code is imported only when the subcommand is called, so `--help` is fast.
 """
 
+import io
 import os
 import sys
 
@@ -24,6 +25,9 @@ def program() -> int:
     and the compilation cache, and prints no traceback after Ctrl-C or if the output pipe is closed.
     """
     try:
+        # Print a character that the terminal's encoding lacks as an escape, such as \\u2192.
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")
         _set_up(sys.argv[1:])
         # Add the current folder to Python's import path. The user can then name modules of this
         # folder in the arguments `module:Id` and `--network module:name`.

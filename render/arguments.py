@@ -115,6 +115,11 @@ def checked_outputs(options: argparse.Namespace) -> bool:
         raise UsageError("--frames needs a file: add --gif FILE, --html FILE or --screenshot FILE")
     if options.panel and not options.gif:
         raise UsageError("--panel needs a file: add --gif FILE")
+    shows_panel = options.screenshot or options.panel
+    if getattr(options, "oracle", False) and is_headless(options) and not shows_panel:
+        raise UsageError(
+            "--oracle shows its plan in the panel: add --panel, or draw --screenshot FILE"
+        )
     return is_headless(options)
 
 

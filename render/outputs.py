@@ -61,7 +61,8 @@ def draw_files(
         print(f"wrote {options.gif}")
     if writer is not None:
         names = session.env.controls.names
-        about = (controller.title, names, session.pilot.name, session.speed)
+        player = "keys" if session.human else session.pilot.name
+        about = (controller.title, names, player, session.speed)
         episodes = writer.write(options.html, *about)
         print(f"wrote {options.html}: {counted(episodes, 'episode')}, {_kilobytes(options.html)}")
     if options.screenshot:

@@ -64,6 +64,9 @@ def _run(argv: list[str]) -> int:
         from .window import open_window
 
         return open_window(lambda: _controller(env, options), options.id, options.tile_size)
+    if options.keys is not None and options.frames is None:  # play all keys
+        is_run_through = outputs.is_animation(options) or options.html
+        options.frames = len(_split(options.keys)) + (1 if is_run_through else 0)
     controller = _controller(env, options)
     outputs.draw_files(controller, options, _moves(controller, options.keys))
     return 0
@@ -90,6 +93,10 @@ def _controller(env: Env, options: argparse.Namespace) -> Controller:
     return outputs.with_oracle(Controller(session, options.id, "play"), options)
 
 
+def _split(keys: str) -> list[str]:
+    return keys.replace(",", " ").split()
+
+
 def _moves(controller: Controller, keys: str | None) -> Callable[[], bool]:
     """Return a function that advances the session by one step.
 
@@ -98,7 +105,7 @@ def _moves(controller: Controller, keys: str | None) -> Callable[[], bool]:
     """
     if keys is None:
         return controller.session.forward
-    rest: Iterator[str] = iter(keys.replace(",", " ").split())
+    rest: Iterator[str] = iter(_split(keys))
 
     def press() -> bool:
         key = next(rest, None)

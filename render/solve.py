@@ -127,14 +127,11 @@ def _count_or_file(text: str) -> int | str:
 
 
 def _run(argv: list[str]) -> int:
-    options = _parser().read(argv)
+    parser = _parser()
+    options = parser.read(argv)
     if isinstance(options.levels, str):
-        return _solve_file(options)
-    options.screenshot = options.frames = None
-    options.panel = False
-    arguments.check_web(options, "levels")
-    arguments.checked_outputs(options)
-    _check_algorithm(options)
+        return _solve_file(options, parser)
+    _check_options(options)
     puzzle = _puzzle(options)
     planner = _planner(puzzle, options)
     if options.levels is not None:
@@ -157,24 +154,32 @@ def _run(argv: list[str]) -> int:
         print(_verdict(puzzle, result))
     _print(puzzle, level, result, seconds, board)
     actions = tuple(int(a) for a in np.asarray(result.actions) if a >= 0)
-    if actions and (options.web or options.watch or outputs.is_headless(options)):
-        return _show(puzzle, level, actions, options)
-    return 0 if solved else 1
+    shown = 0
+    if outputs.is_headless(options) or (actions and (options.web or options.watch)):
+        shown = _show(puzzle, level, actions, options)
+    return shown or (0 if solved else 1)
 
 
-def _check_algorithm(options: argparse.Namespace) -> None:
-    """Raise `UsageError` for an option that the search algorithm does not have."""
+def _check_options(options: argparse.Namespace) -> None:
+    """Raise `UsageError` for wrong files, and for an option that the algorithm does not have."""
+    options.screenshot = options.frames = None
+    options.panel = False
+    arguments.check_web(options, "levels")
+    arguments.checked_outputs(options)
     for name in OF_ALGORITHMS:
         if getattr(options, name) is not None and name not in TAKES[options.algorithm]:
             raise UsageError(f"--{name.replace('_', '-')} does not apply to {options.algorithm}")
 
 
-def _solve_file(options: argparse.Namespace) -> int:
+OF_FILES = ("id", "levels", "node_budget", "gif", "fields", "params")  # options of --levels FILE
+
+
+def _solve_file(options: argparse.Namespace, parser: Parser) -> int:
     """Find the fewest steps to success in the levels of --levels FILE."""
-    refused = ("instance", "model", "seed", "weight", "terminate", "watch", "web", "html")
-    for name in refused:
-        if getattr(options, name, None):
-            raise UsageError(f"--{name} does not apply to --levels FILE; omit one of them")
+    for name, value in vars(options).items():
+        if name not in OF_FILES and value != parser.get_default(name):
+            flag = name.replace("_", "-")
+            raise UsageError(f"--{flag} does not apply to --levels FILE; omit one of them")
     env = make_env(options.id, options.fields, options.params)
     try:
         return solving.run(env, load(options.levels, env), options)

@@ -9,6 +9,8 @@ the heading `Settings of` and the learner's title.
 import dataclasses
 import inspect
 import itertools
+import os
+import shutil
 from typing import Annotated, Any, get_args
 
 import tyro
@@ -24,6 +26,7 @@ from ..registry import ALGORITHMS, join_names
 from ..storage.checkpoints import RunError
 
 HOME = "baselines"
+LEAST_COLUMNS = 20  # in a narrower terminal, tyro does not finish to lay out its help
 MOST_NAMED = 8  # largest number of learners that a message about an unknown flag names
 Kinds = tuple[type, ...]
 
@@ -35,6 +38,8 @@ def read(argv: list[str], default: Any, kinds: Kinds, prog: str, about: str) -> 
     learner's settings. `kinds` are the classes that declare its other fields. --help lists the
     fields of the first of these classes, then the learner's settings, then the other classes.
     """
+    if shutil.get_terminal_size().columns < LEAST_COLUMNS:
+        os.environ["COLUMNS"] = str(LEAST_COLUMNS)
     first, *rest = kinds
     prog = prog.replace(PROGRAM, program(), 1)  # show the command that works on this machine
     groups, taken = [_group(first, default)], set[str]()

@@ -13,7 +13,7 @@ import jax
 from .. import levels
 from ..core.checks import counted
 from ..core.env import Env
-from ..levels import Entry
+from ..levels import Entry, files
 from ..levels.files import text_files
 from . import solving, table
 from .parser import Parser, UsageError, guarded, make_env, number, unwritable
@@ -77,6 +77,9 @@ def _check_options(parser: Parser, options: argparse.Namespace) -> None:
                 f"--{name.replace('_', '-')} does not apply to {options.action}, only to "
                 f"{' and '.join(actions)}; leave it out"
             )
+    if (options.fields or options.params) and not options.id:
+        given = "--set" if options.fields else "--param"
+        raise UsageError(f"{given} needs the environment: add --id ID")
 
 
 def _parser() -> Parser:
@@ -168,8 +171,7 @@ def _write(options: argparse.Namespace, env: Env | None, found: list[Entry]) -> 
         levels.save(options.out, found, env, options.form)
         print(f"wrote {counted(len(found), 'level')} to {options.out}")
     else:
-        texts = [levels.write(_env(entry, env), entry, options.form) for entry in found]
-        print("\n---\n".join(texts))
+        print(files.text(found, env, options.form))
     return 0
 
 

@@ -7,6 +7,7 @@ table, and written as JSON or drawn as a GIF.
 import argparse
 import importlib
 import json
+import sys
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +29,8 @@ BUDGET = 1_000_000  # default of --node-budget: maximum number of states that a 
 def run(env: Env, entries: Sequence[Entry], options: argparse.Namespace) -> int:
     """Solve levels of one environment, print a table, and write the files of --json and --gif.
 
-    Returns exit code 0 if each level has a plan that is proven to be the shortest, otherwise 1.
+    Returns exit code 0 if each level has a plan that is proven to be the shortest, otherwise 1. It
+    is also 1 if there is no plan to draw.
     """
     if options.gif and len(entries) > 1:
         raise UsageError(f"--gif draws one level, the file has {len(entries)}; give it one level")
@@ -43,10 +45,15 @@ def run(env: Env, entries: Sequence[Entry], options: argparse.Namespace) -> int:
             text = json.dumps([_as_dict(solution) for solution in found], indent=2)
             temporary.write_text(f"{text}\n", "utf-8")
         print(f"wrote {options.json}")
-    if options.gif:
+    if options.gif and found[0].plan:
         _draw(env, entries[0], found[0], options.gif)
         print(f"wrote {options.gif}")
-    return 0 if all(solution.proven for solution in found) else 1
+    elif options.gif:
+        why = "the level is unsolvable" if found[0].unsolvable else "try a larger --node-budget"
+        why = "the level begins solved" if found[0].steps == 0 else why
+        print(f"{options.gif} was not written: there is no plan to draw; {why}", file=sys.stderr)
+    is_drawn = not options.gif or found[0].plan
+    return 0 if is_drawn and all(solution.proven for solution in found) else 1
 
 
 def _check_folders(options: argparse.Namespace) -> None:
@@ -84,10 +91,6 @@ def _as_dict(found: Solution) -> dict[str, Any]:
 
 def _draw(env: Env, entry: Entry, found: Solution, path: str) -> None:
     """Write an animation of a plan to the GIF file `path`."""
-    if found.unsolvable:
-        raise UsageError(f"--gif {path}: the level is unsolvable, so there is no plan to draw")
-    if not found.plan:
-        raise UsageError(f"--gif {path}: no plan is known; try a larger --node-budget")
     key = jax.random.key(0)
     given = levels.env_of(env, entry)
     states = [jax.jit(given.reset_to)(key, entry.level).state]

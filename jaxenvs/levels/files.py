@@ -54,15 +54,22 @@ def save(
 
     Raises `ValueError` for no levels, and the errors of `write`.
     """
+    content = text(levels, env, form)
+    with replacing(path) as temporary:
+        temporary.write_text(f"{content}\n", "utf-8", newline="\n")
+
+
+def text(
+    levels: Sequence[PyTree[Any] | Entry], env: Env | None = None, form: str | None = None
+) -> str:
+    """Return the text of a file with levels; see `save`."""
     found = api.listed(levels, "levels.save")
     if not found:
         raise ValueError("levels.save: no levels were given; give at least one")
     entries = [level if isinstance(level, Entry) else Entry(level) for level in found]
     id, params = ("", {}) if env is None else id_of(env)
     texts = [api.write(_env_of(e, env), _named(e, id, params), form) for e in entries]
-    with replacing(path) as temporary:
-        text = f"\n{blocks.SEPARATOR}\n".join(texts)
-        temporary.write_text(f"{text}\n", "utf-8", newline="\n")
+    return f"\n{blocks.SEPARATOR}\n".join(texts)
 
 
 def id_of(env: Env) -> tuple[str, dict[str, Any]]:

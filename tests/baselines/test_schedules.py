@@ -21,6 +21,7 @@ from jaxenvs.baselines.run import loop, options
 from jaxenvs.baselines.storage import runs
 
 EMPTY, CUBE = "Grid-Empty-5x5-v0", "Puzzle-Cube-2x2-v0"
+WEIGHTS = {"weights": {"a": np.zeros(1, np.float32)}}  # contents of a checkpoint
 ENVS = {"num_envs": 4, "rollout_steps": 2, "anneal": True}
 EPSILON = {**ENVS, "epsilon_share": 1.0}
 REPLAY = {**EPSILON, "capacity": 400, "warm_up": 16, "gradient_steps": 2}
@@ -124,7 +125,7 @@ PLANNED, MORE = 100, 200  # number of updates as first planned, and after resumi
 def saved(tmp_path, algorithm, id, done, **given):
     """Create a run of `PLANNED` updates; return the run and its settings.
 
-    If `done` is above 0, an empty folder stands for the checkpoint of update `done`.
+    If `done` is above 0, the run has a checkpoint of update `done`.
     """
     kind = ALGORITHMS[algorithm].load().Settings
     steps = kind(total_steps=1, **given).steps_per_update
@@ -132,7 +133,7 @@ def saved(tmp_path, algorithm, id, done, **given):
     config = runs.Config(id, {}, 0, 1, dataclasses.asdict(settings), algorithm)
     run = runs.Run.create(tmp_path / "run", config, overwrite=True)
     if done:
-        (run.checkpoints / f"{done:08d}").mkdir(parents=True)
+        run.save(done, WEIGHTS)
     return run, settings
 
 
@@ -204,7 +205,7 @@ def test_a_run_with_the_same_total_has_the_same_settings(tmp_path):
     run, before = saved(tmp_path, "dqn", EMPTY, 60, **REPLAY)
     assert resumed(run, PLANNED) == before
     run = kept(run, resumed(run, MORE))
-    (run.checkpoints / "00000080").mkdir()
+    run.save(80, WEIGHTS)
     after = resumed(run, MORE)
     assert dataclasses.asdict(after) == run.config.settings
     assert after.plans == ((60, PLANNED),)
@@ -231,7 +232,7 @@ def test_a_learning_rate_that_has_fallen_begins_anew_if_asked(tmp_path, name):
         seen = [float(value(after, update)) for update in (PLANNED, 150, MORE)]
         np.testing.assert_allclose(seen, [first, first / 2, 0.0], rtol=1e-4, atol=1e-9)
     again = kept(run, after)
-    (run.checkpoints / "00000150").mkdir()
+    run.save(150, WEIGHTS)
     assert resumed(again, MORE) == after
     longer = resumed(again, 300)
     seen = [float(value(longer, update)) for update in (150, 225, 300)]
@@ -248,7 +249,7 @@ def test_what_cannot_begin_anew_says_so(tmp_path):
     run, _ = saved(tmp_path, "ppo", EMPTY, PLANNED, **ENVS, minibatches=2)
     swept = dataclasses.replace(run.config, sweep={"learning_rate": [0.1, 0.2]}, seeds=2)
     run = runs.Run.create(run.path, swept, overwrite=True)
-    (run.checkpoints / f"{PLANNED:08d}").mkdir()
+    run.save(PLANNED, WEIGHTS)
     with pytest.raises(runs.RunError, match=r"fallen to 0.* train again with --out NEW"):
         resumed(run, MORE)
 

@@ -124,7 +124,8 @@ def test_think_export_and_watch_return_the_discounted_return(tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("as_a_user")  # disable jaxtyping, which refuses the stand-in for a policy
-def test_an_unknown_scale_is_null_in_an_export():
+def test_an_unknown_scale_is_null_in_an_export(monkeypatch):
+    monkeypatch.setattr(export, "_first_value", lambda policy: 0.5)
     scales = value_scales.Scales(jnp.full(3, jnp.nan, jnp.float32))
     policy = types.SimpleNamespace(weights={"params": {}, value_scales.SCALES: scales})
     found = export.value(policy)["of_network"]

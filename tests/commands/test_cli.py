@@ -23,6 +23,8 @@ from jaxenvs.commands import checking, completion, table
 from jaxenvs.core import background, registry
 from jaxenvs.core.typed import installation
 
+PYTHON = sys.executable  # a fixture of this file changes sys.executable
+
 IDS = jaxenvs.registry.list()
 
 
@@ -488,3 +490,26 @@ def test_no_word_needs_quoting_in_a_shell(scripts):
         for kind in completion.KINDS:
             (given,) = re.findall(rf'\b{kind}="([^"]*uzzle[^"]*)"', text)
             assert not set(given) & set("$`\\'*?[]{}<>|&;")
+
+
+def test_other_encodings_print_escapes(tmp_path):
+    """A name that the terminal's encoding lacks is printed with escapes, without a traceback."""
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}
+    argv = [
+        PYTHON,
+        "-m",
+        "jaxenvs",
+        "watch",
+        "--random",
+        "Grid-Empty-5x5-v0",
+        "--frames",
+        "1",
+    ]
+    done = subprocess.run(
+        [*argv, "--gif", str(tmp_path / "é.gif")],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and "\\xe9.gif: 1 picture" in done.stdout, done.stderr

@@ -83,6 +83,9 @@ def test_the_command_solve_takes_files_of_levels(maze, tmp_path, capsys):
     assert "    0  6          0.9460  right, forward" in capsys.readouterr().out
     assert cli.main(["solve", "Grid-Empty-5x5-v0", "--levels", maze, "--watch"]) == 2
     assert "--watch does not apply to --levels FILE" in capsys.readouterr().err
+    for flag, value in (("--seed", "0"), ("--algorithm", "beam"), ("--speed", "9")):
+        assert cli.main(["solve", "Grid-Empty-5x5-v0", "--levels", maze, flag, value]) == 2
+        assert f"{flag} does not apply to --levels FILE" in capsys.readouterr().err
     assert cli.main(["solve", "Grid-Empty-5x5-v0"]) == 2
     assert "add --levels FILE" in capsys.readouterr().err
 
@@ -139,8 +142,9 @@ def test_an_option_of_another_action_is_refused(given, maze, capsys):
 def test_an_unsolvable_level_has_no_animation(tmp_path, capsys):
     (tmp_path / "maze.txt").write_text(">#.\n##.\n..G")
     given = ("--id", "Grid-Empty-5x5-v0", "--gif", str(tmp_path / "plan.gif"))
-    assert run("solve", str(tmp_path / "maze.txt"), *given) == 2
+    assert run("solve", str(tmp_path / "maze.txt"), *given) == 1
     assert "the level is unsolvable" in capsys.readouterr().err
+    assert not (tmp_path / "plan.gif").exists()
 
 
 @pytest.mark.parametrize("action", ["show", "check"])
@@ -186,3 +190,18 @@ def test_solve_checks_folders_before_the_search(maze, tmp_path, capsys, monkeypa
     missing = str(tmp_path / "no" / "plans.json")
     argv = ["levels", "solve", str(maze), "--id", "Grid-Empty-5x5-v0", "--json", missing]
     assert cli.main(argv) == 2 and "create it first" in capsys.readouterr().err
+
+
+def test_printed_levels_can_be_read_again(maze, tmp_path, capsys):
+    given = ("--id", "Grid-Empty-5x5-v0", "--param", "max_steps_in_episode=7")
+    assert run("convert", maze, *given) == 0
+    printed = capsys.readouterr().out
+    assert run("convert", maze, *given, "--out", str(tmp_path / "out.txt")) == 0
+    assert printed == (tmp_path / "out.txt").read_text()
+    assert "id: Grid-Empty-5x5-v0" in printed and "limit: 7" in printed
+
+
+@pytest.mark.parametrize("flag", ["--set", "--param"])
+def test_fields_need_an_id(flag, maze, capsys):
+    assert run("show", maze, flag, "size=9") == 2
+    assert f"{flag} needs the environment: add --id ID" in capsys.readouterr().err

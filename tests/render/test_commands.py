@@ -85,6 +85,21 @@ def test_watch_a_run_as_gif_screenshot_and_wall(tmp_path, runs):
         assert image.size[0] > 500 and len(np.unique(np.asarray(image.convert("RGB")))) > 50
 
 
+def test_a_picture_shows_the_state_after_all_keys(tmp_path):
+    first, last, walk = (tmp_path / name for name in ("first.png", "last.png", "walk.gif"))
+    assert play.main([ID, "--gif", str(first)]) == 0
+    assert play.main([ID, "--keys", "up right", "--gif", str(last)]) == 0
+    assert first.read_bytes() != last.read_bytes()
+    assert play.main([ID, "--keys", " ".join(["right"] * 230), "--gif", str(walk)]) == 0
+    assert frames_of(walk) > 200
+
+
+def test_a_replay_of_keys_is_of_no_pilot(tmp_path):
+    path = tmp_path / "walk.html"
+    assert play.main([ID, "--keys", "up", "--html", str(path)]) == 0
+    assert '"player":"keys"' in path.read_text().replace(": ", ":")
+
+
 def test_play_with_given_keys(tmp_path):
     path = tmp_path / "walk.gif"
     assert play.main([ID, "--keys", "up up right up up r", "--gif", str(path)]) == 0
@@ -128,6 +143,8 @@ BAD = [
     ("play", [ID, "--gif", "a.gif", "--set", "view_size"], "write NAME=VALUE"),
     ("play", [ID, "--keys", "up"], "--keys needs a file: add --gif"),
     ("play", [ID, "--gif", "a.gif", "--keys", "up jump"], "'jump' has no action here"),
+    ("play", [ID, "--screenshot", "a.png", "--keys", "jump"], "'jump' has no action here"),
+    ("play", [ID, "--gif", "a.gif", "--oracle"], "--oracle shows its plan in the panel"),
     ("play", [ID, "--gif", "a.gif", "--wide"], "--wide"),
 ]
 

@@ -158,3 +158,18 @@ def test_a_level_that_cannot_be_read(id, text, message, level, capsys):
     assert solve(id, "--instance", level(text)) == 2
     said = capsys.readouterr().err
     assert message in said and said.count("\n") == 1
+
+
+def test_a_partial_path_in_a_file_is_no_success(tmp_path, capsys):
+    path = tmp_path / "part.gif"
+    given = ["--node-budget", "64", "--batch-size", "16", "--gif", str(path)]
+    assert solve("Puzzle-SlidingTile-4x4-v0", *given) == 1
+    said = capsys.readouterr().out
+    assert "not solved within the budget" in said and path.exists()
+
+
+def test_a_solved_board_is_drawn(tmp_path, capsys):
+    path = tmp_path / "solved.gif"
+    given = ["--set", "scramble=0", "--gif", str(path), *PROVEN]
+    assert solve("Puzzle-SlidingTile-3x3-v0", *given) == 0
+    assert f"wrote {path}: 1 picture" in capsys.readouterr().out
