@@ -262,7 +262,7 @@ def test_an_id_of_an_environment_that_resets_itself_is_refused(monkeypatch):
     pole = jaxenvs.make("Classic-CartPole-v0")
     monkeypatch.setattr(common, "make", lambda id: wrappers.AutoReset(pole))
     with pytest.raises(ValueError, match="begins its next episode by itself"):
-        to_gymnasium_vec("Mine-v0", ROWS)
+        to_gymnasium("Mine-v0")
 
 
 ROW = np.array([True, False, False])
