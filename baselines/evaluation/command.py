@@ -17,6 +17,7 @@ import numpy as np
 from jaxenvs.commands.parser import (
     Parser,
     UsageError,
+    check_folder,
     guarded,
     number,
     run_fields,
@@ -70,7 +71,11 @@ def main(argv: list[str]) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    args = _parser().read(argv)
+    parser = _parser()
+    args = parser.read(argv)
+    check_folder("--json", args.json)
+    if args.attempts != parser.get_default("attempts") and not args.worst:
+        raise UsageError("--attempts belongs to --worst N; add --worst, or omit --attempts")
     params, fields = run_params(args.params), run_fields(args.fields)
     try:
         run = Run.open(args.run)

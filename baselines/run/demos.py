@@ -74,14 +74,23 @@ class Source(NamedTuple):
     about: str  # description of the player, such as "random legal actions"
 
 
+# Option -> the player that it applies to.
+OF_PLAYERS = {"greedy": "policy", "agent": "policy", "best": "policy", "budget": "oracle"}
+
+
 def main(argv: list[str]) -> int:
     """Run the command and return its exit code."""
     return guarded("demos", _run, argv)
 
 
 def _run(argv: list[str]) -> int:
-    options = _parser().read(argv)
+    parser = _parser()
+    options = parser.read(argv)
     kind = options.by if options.by in ("oracle", "random") else "policy"
+    for name, player in OF_PLAYERS.items():
+        if kind != player and getattr(options, name) != parser.get_default(name):
+            wanted = "the folder of a run" if player == "policy" else player
+            raise UsageError(f"--{name} needs --by with {wanted}, got --by {options.by}; omit it")
     id = registry.spec(options.id).id
     name = options.out or f"jaxenvs/{id}/{kind}-v0"
     leaving = contextlib.ExitStack()  # cleanup that a second Ctrl-C runs

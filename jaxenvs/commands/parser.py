@@ -2,15 +2,18 @@
 
 import argparse
 import contextlib
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 from ..core import registry
 from ..core.checks import suggestion
 from ..core.env import Env
 from ..core.extras import MissingExtraError
+from ..core.files import target
 from ..core.registry import IncompleteError
 from ..core.typed import PROGRAM, program
 from . import fields
@@ -126,6 +129,21 @@ def whole(text: str) -> int:
         if (value := float(text)).is_integer():
             return int(value)
     raise ValueError(f"{text!r} is not a whole number, such as 100000 or 1e5")
+
+
+def check_folder(flag: str, file: str | os.PathLike[str] | None) -> None:
+    """Raise `UsageError` if an output file cannot be written; None: no file is asked for.
+
+    Commands call it before their work, which would otherwise be lost.
+    """
+    if not file:
+        return
+    try:
+        path = target(file)
+    except OSError as error:
+        raise UsageError(f"{flag}: {error}") from error
+    if not path.parent.is_dir():
+        raise UsageError(f"{flag} {file}: no folder {Path(file).parent}; create it first")
 
 
 def number(low: int, high: int) -> Callable[[str], int]:

@@ -18,9 +18,9 @@ import numpy as np
 
 from .. import levels
 from ..core.env import Env
-from ..core.files import replacing, target
+from ..core.files import replacing
 from ..levels import Entry, Solution
-from .parser import UsageError
+from .parser import UsageError, check_folder
 
 WIDTH = 96  # maximum width of the lines of printed plans, in characters
 BUDGET = 1_000_000  # default of --node-budget: maximum number of states that a search stores
@@ -34,7 +34,8 @@ def run(env: Env, entries: Sequence[Entry], options: argparse.Namespace) -> int:
     """
     if options.gif and len(entries) > 1:
         raise UsageError(f"--gif draws one level, the file has {len(entries)}; give it one level")
-    _check_folders(options)
+    for name in ("json", "gif"):
+        check_folder(f"--{name}", getattr(options, name, None))
     found = levels.solve(env, list(entries), node_budget=options.node_budget or BUDGET)
     names = getattr(env, "action_names", ())
     print("level  steps      return  plan")
@@ -54,14 +55,6 @@ def run(env: Env, entries: Sequence[Entry], options: argparse.Namespace) -> int:
         print(f"{options.gif} was not written: there is no plan to draw; {why}", file=sys.stderr)
     is_drawn = not options.gif or found[0].plan
     return 0 if is_drawn and all(solution.proven for solution in found) else 1
-
-
-def _check_folders(options: argparse.Namespace) -> None:
-    """Raise `UsageError` before a long search if the folder of an output file is missing."""
-    for name in ("json", "gif"):
-        given = getattr(options, name, None)
-        if given and not target(given).parent.is_dir():
-            raise UsageError(f"--{name} {given}: no folder {Path(given).parent}; create it first")
 
 
 def _row(place: int, found: Solution, names: Sequence[str]) -> str:

@@ -303,7 +303,7 @@ def test_a_plot_that_cannot_be_drawn_is_refused(tmp_path, capsys):
     (tmp_path / "one.png").mkdir()
     for file, says in (
         ("a.txt", "must end in .png, .svg or .pdf"),
-        ("no/a.png", "cannot be written"),
+        ("no/a.png", "no folder "),
         ("one.png", "one.png is not a regular file"),
     ):
         assert cli.main(["compare", one, "--plot", str(tmp_path / file)]) == 2

@@ -109,6 +109,8 @@ def test_plans_of_puzzles_with_rewards_for_each_step_are_recorded(capsys):
         ([ID, "--by", "random", "--out", "bad name"], "such as jaxenvs/mine/oracle-v0"),
         ([ID, "--levels", "nothing.txt"], "no such file"),
         (["Nothing-v0"], "Nothing-v0"),
+        ([ID, "--by", "random", "--greedy"], "--greedy needs --by with the folder of a run, got"),
+        ([ID, "--by", "random", "--budget", "9"], "--budget needs --by with oracle, got --by rand"),
     ],
 )
 def test_mistakes_get_a_sentence(arguments, words, capsys, as_a_user, folder):

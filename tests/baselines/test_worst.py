@@ -85,6 +85,18 @@ def test_an_environment_without_success_is_an_error():
         worst.check(Clock())
 
 
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--attempts", "5"], "--attempts belongs to --worst N"),
+        (["--json", "no/a.json"], "no folder no; create it first"),
+    ],
+)
+def test_mistakes_are_found_before_the_run_is_read(flags, words, capsys):
+    assert command.main(["nowhere", *flags]) == 2
+    assert words in capsys.readouterr().err
+
+
 @pytest.mark.full
 def test_the_command_writes_the_worst_levels(tmp_path, capsys):
     """Evaluate a PLR run twice: both evaluations must give the same figures."""
