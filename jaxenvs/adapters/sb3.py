@@ -208,8 +208,8 @@ def to_sb3_vec(
     the infos. If an action can be illegal, `env_method("action_masks")` returns the masks of legal
     actions, as sb3-contrib's `MaskablePPO` expects. Wrap the batch in `VecMonitor` for episode
     statistics. Leaves of `params` may have a leading axis of `num_envs`. `reset_source` is
-    explained in `VectorEnv`. If `env` is an id, `fields` are passed to `jaxenvs.make`. Raises the
-    errors of `make_vec`.
+    explained in `to_gymnasium_vec`. If `env` is an id, `fields` are passed to `jaxenvs.make`.
+    Raises the errors of `make_vec`.
     """
     return SB3VecEnv(
         env,
