@@ -52,6 +52,7 @@ TAKES = {
     "beam": (),
     "bidirectional": ("node_budget", "terminate"),
 }
+OF_FILES = ("id", "levels", "node_budget", "gif", "fields", "params")  # options of --levels FILE
 OF_ALGORITHMS = ("weight", "node_budget", "terminate")  # options in TAKES
 LARGEST_LEVEL = 2**16  # maximum size of the file of --instance, in bytes
 LONGEST_MESSAGE = 500  # maximum length of an error message about --instance, in characters
@@ -169,9 +170,6 @@ def _check_options(options: argparse.Namespace) -> None:
     for name in OF_ALGORITHMS:
         if getattr(options, name) is not None and name not in TAKES[options.algorithm]:
             raise UsageError(f"--{name.replace('_', '-')} does not apply to {options.algorithm}")
-
-
-OF_FILES = ("id", "levels", "node_budget", "gif", "fields", "params")  # options of --levels FILE
 
 
 def _solve_file(options: argparse.Namespace, parser: Parser) -> int:
