@@ -114,6 +114,22 @@ def animate(
     return animation if path is None else animation.save(path)
 
 
+def check_format(path: str | os.PathLike[str]) -> str:
+    """Return the suffix of the file that `animate` would write.
+
+    Raises `ValueError` for a suffix that is neither an animation's nor a replay's, and
+    `MissingExtraError` if a package for the format is missing.
+    """
+    found = Path(path).suffix.lower()
+    if found in REPLAYS:
+        return found
+    if found not in animation.FORMATS:
+        *most, last = (*animation.FORMATS, REPLAYS[0])
+        raise ValueError(f"animate: {path} must end in {', '.join(most)} or {last}")
+    require(_NEEDED.get(found, []), "play")
+    return animation.suffix(path)
+
+
 class Animation:
     """An animated sequence of states, made by `animate`; notebooks display it as a GIF."""
 
@@ -141,14 +157,9 @@ class Animation:
 
         A failure never leaves a partial file.
         """
-        found = Path(path).suffix.lower()
-        if found in REPLAYS:
+        if check_format(path) in REPLAYS:
             self._write_replay(path)
-        elif found not in animation.FORMATS:
-            *most, last = (*animation.FORMATS, ".html")
-            raise ValueError(f"animate: {path} must end in {', '.join(most)} or {last}")
         else:
-            require(_NEEDED.get(found, []), "play")
             animation.write(path, self._timed(), self._fps)
         return Path(path)
 

@@ -36,6 +36,8 @@ def run(env: Env, entries: Sequence[Entry], options: argparse.Namespace) -> int:
         raise UsageError(f"--gif draws one level, the file has {len(entries)}; give it one level")
     for name in ("json", "gif"):
         check_folder(f"--{name}", getattr(options, name, None))
+    if options.gif:  # raises now, not after the search, if the format or a package is missing
+        importlib.import_module("jaxenvs.render.pictures").check_format(options.gif)
     found = levels.solve(env, list(entries), node_budget=options.node_budget or BUDGET)
     names = getattr(env, "action_names", ())
     print("level  steps      return  plan")

@@ -75,6 +75,11 @@ def test_solve_prints_steps_and_plan(maze, tmp_path, capsys):
     assert (tmp_path / "plan.gif").read_bytes().startswith(b"GIF")
     assert run("solve", two, "--id", "Grid-Empty-5x5-v0", "--gif", gif) == 2
     assert "--gif draws one level" in capsys.readouterr().err
+    for name in ("plan", "plan.bmp", "plan.png"):  # refused before the search
+        wrong = str(tmp_path / name)
+        assert run("solve", maze, "--id", "Grid-Empty-5x5-v0", "--gif", wrong) == 2
+        printed = capsys.readouterr()
+        assert "must end in .gif" in printed.err and not printed.out
 
 
 @pytest.mark.full
