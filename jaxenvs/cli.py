@@ -25,7 +25,7 @@ def program() -> int:
     and the compilation cache, and prints no traceback after Ctrl-C or if the output pipe is closed.
     """
     try:
-        # Print a character that the terminal's encoding lacks as an escape, such as \\u2192.
+        # Print a character that the terminal's encoding lacks as an escape, such as \u2192.
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")
         _set_up(sys.argv[1:])

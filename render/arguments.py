@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from jaxenvs.commands import parser as commands
-from jaxenvs.commands.parser import Parser, UsageError, number
+from jaxenvs.commands.parser import Parser, UsageError, check_outputs, number
 from jaxenvs.core.extras import MissingExtraError
-from jaxenvs.core.files import target
 
 from . import animation, outputs, replay
 from .outputs import is_headless
@@ -109,8 +108,10 @@ def checked_outputs(options: argparse.Namespace) -> bool:
     If a file is requested, the command opens no window. Raises `UsageError` if an option is wrong
     or its file cannot be written.
     """
+    check_outputs({f"--{name}": getattr(options, name) for name in SUFFIXES})
     for name in SUFFIXES:
-        _check_file(name, getattr(options, name))
+        if given := getattr(options, name):
+            _check_file(name, given)
     if options.frames is not None and not is_headless(options):
         raise UsageError("--frames needs a file: add --gif FILE, --html FILE or --screenshot FILE")
     if options.panel and not options.gif:
@@ -123,24 +124,12 @@ def checked_outputs(options: argparse.Namespace) -> bool:
     return is_headless(options)
 
 
-def _check_file(name: str, given: str | None) -> None:
-    if given is None:
-        return
-    if Path(given).is_dir() or not Path(given).name:
-        raise UsageError(f"--{name} {given!r} is a folder; name a file")
-    try:
-        path = target(given)
-    except OSError as error:
-        raise UsageError(f"--{name}: {error}") from error
+def _check_file(name: str, given: str) -> None:
     if Path(given).suffix.lower() not in ("", *SUFFIXES[name]):
         allowed = " or ".join(SUFFIXES[name])
         raise UsageError(f"--{name} {given}: the name must end in {allowed}")
     if name == "gif":
         animation.suffix(given)  # raises if a package for videos is missing
-    if not path.parent.is_dir():
-        raise UsageError(f"--{name} {given}: no folder {path.parent}; create it first")
-    if not os.access(path.parent, os.W_OK):
-        raise UsageError(f"--{name} {given}: folder {path.parent} is not writable")
 
 
 def guarded(command: str, run: Callable[[list[str]], int], argv: list[str]) -> int:

@@ -396,9 +396,9 @@ def _show(
         options.frames = len(actions) + (1 if is_run_through else 0)
         drawn = controller()
         outputs.draw_files(drawn, options, drawn.session.forward)
-    if options.web:
+    if options.web and actions:
         return arguments.pages().open_pages(controller, "solve", (), options)
-    if options.watch:
+    if options.watch and actions:
         from .window import open_window
 
         return open_window(controller, options.id, options.tile_size)

@@ -140,9 +140,10 @@ class EpisodePlayer:
     `act(weights, key, obs, state, memory)` returns the actions and recurrent states of one agent's
     batch. `memory` is the recurrent state at the start of an episode.
 
-    A policy that survives makes a few episodes very long. As soon as a batch of `1 / SHRINK` of the
-    size can hold the episodes that are left, a program for this smaller batch is compiled and
-    continues. Until then, `first_episodes` would give the same results. Later steps use other
+    A policy that survives makes a few episodes very long. After `FIRST_STEPS`, a smaller batch
+    continues as soon as it needs at most `1 / SHRINK` of the environments. Its size is the number
+    of episodes that are left, rounded up to a power of two, and its program is compiled when it is
+    first needed. Until then, `first_episodes` would give the same results. Later steps use other
     random numbers.
     """
 
@@ -186,7 +187,7 @@ class EpisodePlayer:
         numbers = np.broadcast_to(np.arange(count), (agents, count))
         found = jax.tree.map(np.array, jax.device_get(batch.episodes))
         while playing.any():
-            terminal.detail(f"{playing.sum()} of {total} episodes go on after {steps:,} steps")
+            terminal.detail(f"{playing.sum()} of {total} episodes continue after {steps:,} steps")
             needed = 1 << int(playing.sum(axis=1).max() - 1).bit_length()
             if needed * SHRINK <= playing.shape[1]:
                 rows = np.argsort(~playing, axis=1, kind="stable")[:, :needed]

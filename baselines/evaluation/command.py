@@ -17,7 +17,7 @@ import numpy as np
 from jaxenvs.commands.parser import (
     Parser,
     UsageError,
-    check_folder,
+    check_outputs,
     guarded,
     number,
     run_fields,
@@ -73,7 +73,7 @@ def main(argv: list[str]) -> int:
 def _run(argv: list[str]) -> int:
     parser = _parser()
     args = parser.read(argv)
-    check_folder("--json", args.json)
+    check_outputs({"--json": args.json})
     if args.attempts != parser.get_default("attempts") and not args.worst:
         raise UsageError("--attempts belongs to --worst N; add --worst, or omit --attempts")
     params, fields = run_params(args.params), run_fields(args.fields)

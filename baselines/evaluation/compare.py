@@ -18,7 +18,7 @@ import numpy as np
 
 from jaxenvs.benchmarks.tables.plain import plain
 from jaxenvs.commands.page import reference
-from jaxenvs.commands.parser import Parser, UsageError, check_folder, guarded, unwritable
+from jaxenvs.commands.parser import Parser, UsageError, check_outputs, guarded, unwritable
 from jaxenvs.core.files import read_text, replacing
 from jaxenvs.core.typed import program
 
@@ -100,9 +100,9 @@ def _run(argv: list[str]) -> int:
 
 def _checked(args: argparse.Namespace) -> Comparison:
     """Return the comparison of the runs; raise `UsageError` if a picture cannot be drawn."""
-    check_folder("--json", args.json)
-    for flag, file in (("--plot", args.plot), ("--achievements", args.achievements)):
-        check_folder(flag, file)
+    pictures = {"--plot": args.plot, "--achievements": args.achievements}
+    check_outputs({"--json": args.json, **pictures})
+    for flag, file in pictures.items():
         if file:
             _format(flag, Path(file))
     found = comparison(args.runs, args.score, args.normalize)

@@ -133,7 +133,7 @@ def plain(tree: PyTree[Any]) -> PyTree[Any]:
 
     A NamedTuple or a dataclass becomes a dict of its fields, and a list becomes a tuple.
     """
-    if names := _names(tree):
+    if (names := _names(tree)) is not None:
         return {name: plain(getattr(tree, name)) for name in names}
     if isinstance(tree, dict):
         return {name: plain(part) for name, part in tree.items()}
@@ -142,7 +142,7 @@ def plain(tree: PyTree[Any]) -> PyTree[Any]:
 
 def _like(tree: PyTree[Any], given: PyTree[Any]) -> PyTree[Any]:
     """Return `given`, a result of `plain`, with the classes of `tree`."""
-    if names := _names(tree):
+    if (names := _names(tree)) is not None:
         return type(tree)(**{name: _like(getattr(tree, name), given[name]) for name in names})
     if isinstance(tree, dict):
         return {name: _like(part, given[name]) for name, part in tree.items()}
@@ -151,11 +151,11 @@ def _like(tree: PyTree[Any], given: PyTree[Any]) -> PyTree[Any]:
     return given
 
 
-def _names(tree: Any) -> tuple[str, ...]:
-    """Return the names of the fields of a NamedTuple or a dataclass; () for another value."""
+def _names(tree: Any) -> tuple[str, ...] | None:
+    """Return the names of the fields of a NamedTuple or a dataclass; None for another value."""
     if dataclasses.is_dataclass(tree):
         return tuple(field.name for field in dataclasses.fields(tree))
-    return getattr(tree, "_fields", ())
+    return getattr(tree, "_fields", None)
 
 
 def distribution(space: spaces.Space) -> dict[str, Any]:

@@ -303,8 +303,12 @@ def _check_numbers(options: Options[Any]) -> None:
         value = getattr(options, name)
         if value is not None and value < 1:
             raise RunError(f"--{name.replace('_', '-')} {value} must be at least 1")
-    if not 0 <= options.seed < 2**31:
-        raise RunError(f"--seed {options.seed} must be from 0 to {2**31 - 1}")
+    if not 0 <= options.seed <= 2**31 - options.seeds:
+        shown = f" with --seeds {options.seeds}" if options.seeds > 1 else ""
+        raise RunError(
+            f"--seed {options.seed}{shown} must be from 0 to {2**31 - options.seeds}, so that "
+            f"every seed is at most {2**31 - 1}"
+        )
     if not options.checkpoint_seconds >= 0:
         raise RunError(
             f"--checkpoint-seconds {options.checkpoint_seconds:g} must be at least 0 (0: a "

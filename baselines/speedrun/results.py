@@ -15,7 +15,7 @@ from typing import Any
 
 from jaxenvs.benchmarks.harness import instrument
 from jaxenvs.benchmarks.tables.speedruns import SEEDS
-from jaxenvs.commands.parser import UsageError, check_folder
+from jaxenvs.commands.parser import UsageError, check_outputs
 from jaxenvs.core.files import read_text, replacing
 
 from .attempts import PLAIN, reaches
@@ -99,7 +99,7 @@ def add(path: Path, entry: Entry, attempt: dict[str, Any]) -> None:
 
 def check_free(path: Path, entry: Entry, seeds: Sequence[int]) -> None:
     """Raise `UsageError` if attempts of `seeds` cannot be appended to a results file."""
-    check_folder("--json", path)
+    check_outputs({"--json": path})
     if not path.is_file():
         return
     known = read(path)

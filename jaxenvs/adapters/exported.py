@@ -95,6 +95,8 @@ class ExportedBatch(common.Adapter):
         assert self._carry is not None
         old = self._carry.state
         if is_all and (old is None or seed is not None or not self.jaxenv.carries_over):
+            # Without statistics to keep, None: a state as input would compile `reset` once more.
+            old = old if self.jaxenv.carries_over else None
             self._carry, results = self._reset(self._carry[:2], rows, self.params, old)
         else:
             self._carry, results = self._reset_rows(self._carry, rows, self.params)

@@ -113,7 +113,9 @@ class GymnasiumVectorEnv(common.Adapter, gymnasium.vector.VectorEnv):
         where = (self._keys, self._numbers)
         self.params = jax.device_put(self.params)
         if self._state is None or (rows.all() and (seeded.all() or not self.jaxenv.carries_over)):
-            self._state, seen = self._reset(*where, self.params, self._state)
+            # Without statistics to keep, None: a state as input would compile `reset` once more.
+            old = self._state if self.jaxenv.carries_over else None
+            self._state, seen = self._reset(*where, self.params, old)
         else:
             self._state, seen = self._reset_rows(*where, self._state, rows, self.params)
         obs, mask = jax.device_get(seen)

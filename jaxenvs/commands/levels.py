@@ -16,7 +16,7 @@ from ..core.env import Env
 from ..levels import Entry, files
 from ..levels.files import text_files
 from . import solving, table
-from .parser import Parser, UsageError, guarded, make_env, number, unwritable
+from .parser import Parser, UsageError, check_outputs, guarded, make_env, number, unwritable
 
 SUMMARY = """Read files of levels: show, edit, convert, mutate, check or solve them.
 
@@ -77,6 +77,9 @@ def _check_options(parser: Parser, options: argparse.Namespace) -> None:
                 f"--{name.replace('_', '-')} does not apply to {options.action}, only to "
                 f"{' and '.join(actions)}; leave it out"
             )
+    check_outputs({"--out": options.out, "--json": options.json})
+    if options.json and Path(options.json).resolve() == Path(options.file).resolve():
+        raise UsageError(f"--json {options.json} would replace the levels; name another file")
     if (options.fields or options.params) and not options.id:
         given = "--set" if options.fields else "--param"
         raise UsageError(f"{given} needs the environment: add --id ID")

@@ -5,7 +5,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -131,19 +131,33 @@ def whole(text: str) -> int:
     raise ValueError(f"{text!r} is not a whole number, such as 100000 or 1e5")
 
 
-def check_folder(flag: str, file: str | os.PathLike[str] | None) -> None:
-    """Raise `UsageError` if an output file cannot be written; None: no file is asked for.
+def check_outputs(files: Mapping[str, str | os.PathLike[str] | None]) -> None:
+    """Check the output files of a command (option -> file) before its work, which would be lost.
 
-    Commands call it before their work, which would otherwise be lost.
+    Raises `UsageError` if `check_output` refuses a file, or if two options name the same file.
     """
-    if not file:
-        return
+    flags: dict[Path, str] = {}
+    for flag, file in files.items():
+        if file is None:
+            continue
+        check_output(flag, file)
+        other = flags.setdefault(Path(file).resolve(), flag)
+        if other != flag:
+            raise UsageError(f"{other} and {flag} both name {file}; give two files")
+
+
+def check_output(flag: str, file: str | os.PathLike[str]) -> None:
+    """Raise `UsageError` if the folder of an output file does not exist or is not writable."""
+    if Path(file).is_dir() or not Path(file).name:
+        raise UsageError(f"{flag} {str(file)!r} is a folder; name a file")
     try:
         path = target(file)
     except OSError as error:
         raise UsageError(f"{flag}: {error}") from error
     if not path.parent.is_dir():
-        raise UsageError(f"{flag} {file}: no folder {Path(file).parent}; create it first")
+        raise UsageError(f"{flag} {file}: no folder {path.parent}; create it first")
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"{flag} {file}: folder {path.parent} is not writable")
 
 
 def number(low: int, high: int) -> Callable[[str], int]:

@@ -20,7 +20,7 @@ from .. import levels
 from ..core.env import Env
 from ..core.files import replacing
 from ..levels import Entry, Solution
-from .parser import UsageError, check_folder
+from .parser import UsageError, check_outputs
 
 WIDTH = 96  # maximum width of the lines of printed plans, in characters
 BUDGET = 1_000_000  # default of --node-budget: maximum number of states that a search stores
@@ -34,29 +34,40 @@ def run(env: Env, entries: Sequence[Entry], options: argparse.Namespace) -> int:
     """
     if options.gif and len(entries) > 1:
         raise UsageError(f"--gif draws one level, the file has {len(entries)}; give it one level")
-    for name in ("json", "gif"):
-        check_folder(f"--{name}", getattr(options, name, None))
+    check_outputs({f"--{name}": getattr(options, name, None) for name in ("json", "gif")})
     if options.gif:  # raises now, not after the search, if the format or a package is missing
         importlib.import_module("jaxenvs.render.pictures").check_format(options.gif)
     found = levels.solve(env, list(entries), node_budget=options.node_budget or BUDGET)
+    # Files come first, because the program that reads the table may end early.
+    wrote = _write(env, entries, found, options)
     names = getattr(env, "action_names", ())
     print("level  steps      return  plan")
     for place, solution in enumerate(found):
         print(_row(place, solution, names))
+    for file in wrote:
+        print(f"wrote {file}")
+    is_drawn = not options.gif or options.gif in wrote
+    if not is_drawn:
+        why = "the level is unsolvable" if found[0].unsolvable else "try a larger --node-budget"
+        why = "the level begins solved" if found[0].steps == 0 else why
+        print(f"{options.gif} was not written: there is no plan to draw; {why}", file=sys.stderr)
+    return 0 if is_drawn and all(solution.proven for solution in found) else 1
+
+
+def _write(
+    env: Env, entries: Sequence[Entry], found: Sequence[Solution], options: argparse.Namespace
+) -> list[str]:
+    """Write the files of --json and --gif; return their names. Without a plan, there is no GIF."""
+    wrote = []
     if getattr(options, "json", None):
         with replacing(Path(options.json)) as temporary:
             text = json.dumps([_as_dict(solution) for solution in found], indent=2)
             temporary.write_text(f"{text}\n", "utf-8")
-        print(f"wrote {options.json}")
+        wrote.append(options.json)
     if options.gif and found[0].plan:
         _draw(env, entries[0], found[0], options.gif)
-        print(f"wrote {options.gif}")
-    elif options.gif:
-        why = "the level is unsolvable" if found[0].unsolvable else "try a larger --node-budget"
-        why = "the level begins solved" if found[0].steps == 0 else why
-        print(f"{options.gif} was not written: there is no plan to draw; {why}", file=sys.stderr)
-    is_drawn = not options.gif or found[0].plan
-    return 0 if is_drawn and all(solution.proven for solution in found) else 1
+        wrote.append(options.gif)
+    return wrote
 
 
 def _row(place: int, found: Solution, names: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Array, Bool, PyTree, UInt8
 
 from . import checks, eager, reset_sources, stock
-from .carries import varying_like
+from .carries import as_carry, varying_like
 from .env import Env, Reset, Step
 from .masking import has_illegal
 from .parts.batch import BATCH
@@ -165,12 +165,15 @@ class VectorEnv:
         Unlike `reset_rows`, it also replaces the levels that `pool` and `stock` have prepared. So
         the new episodes depend only on `key` and `params`.
         """
+        self._check_rows(state, ())
+        key = self._key(key, "reset_again")
         obs, new = self.reset(key, params)
         if not self.env.carries_over:
             return Reset(obs, new)
         params = self.checked_params(params, "reset_again")
         axes = self.param_axes(params)
         kept = jax.vmap(self.env.carry_over, in_axes=(0, 0, axes))(state.env, new.env, params)
+        kept = as_carry(key.reshape(-1)[0], kept)  # wrappers begin some memories with constants
         obs = jax.vmap(self.env.observe, in_axes=(0, axes))(kept, params)
         return Reset(obs, new.replace(env=kept))
 

@@ -227,7 +227,7 @@ def _check_single(env: Env, level: PyTree[Any]) -> None:
 def _check_entry(env: Env, entry: Entry) -> None:
     """Raise `ValueError` for a note or a param that `read` would not accept."""
     for name, value in entry.notes.items():
-        if name not in (*NOTES, "id") or len(str(value).splitlines()) > 1:
+        if name not in (*NOTES, "id") or len(f"{value}.".splitlines()) > 1:
             raise ValueError(
                 f"levels.write: the note {name}={value!r} must be one line, with one of the names "
                 f"{', '.join((*NOTES, 'id'))}"
@@ -238,6 +238,12 @@ def _check_entry(env: Env, entry: Entry) -> None:
             f"levels.write: {bare(env).name} has no param {unknown[0]!r}; params: "
             f"{', '.join(known)}"
         )
+    for name, value in entry.params.items():
+        default = np.asarray(getattr(bare(env).default_params, name))
+        try:
+            _parsed(f"{value}", default, name)
+        except ValueError as error:
+            raise ValueError(f"levels.write: the param {name}={value!r}: {error}") from None
 
 
 def listed(levels: Any, where: str) -> list[Any]:
@@ -270,14 +276,23 @@ def _params(env: Env, block: Block, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _number(header: Header, default: np.ndarray, name: str) -> Any:
+    try:
+        return _parsed(header.value, default, name)
+    except ValueError as error:
+        raise header.error(str(error)) from None
+
+
+def _parsed(text: str, default: np.ndarray, name: str) -> Any:
+    """Return the value of the param `name`; raise `ValueError` if its text is not allowed."""
     kind = int if default.dtype.kind in "iu" else float
     try:
-        value = np.asarray(kind(header.value) if len(header.value) < 20 else "long", default.dtype)
+        value = np.asarray(kind(text) if len(text) < 20 else "long", default.dtype)
     except (ValueError, OverflowError):
-        raise header.error(f"the value must be a number of dtype {default.dtype}") from None
-    if not np.isfinite(value) or (name == param_values.LIMIT and value < 1):
-        raise header.error("a time limit must be at least 1" if name == param_values.LIMIT else
-                           "the value must be finite")  # fmt: skip
+        raise ValueError(f"the value must be a number of dtype {default.dtype}") from None
+    if name == param_values.LIMIT and value < 1:
+        raise ValueError("a time limit must be at least 1")
+    if not np.isfinite(value):
+        raise ValueError("the value must be finite")
     return value[()]
 
 

@@ -57,9 +57,9 @@ def solve(
         level after another.
 
     Plans ignore the time limit; `optimal_return` takes it into account. Wrappers of `env` are
-    ignored, so a `TimeLimit` does not count. Raises
-    `NotImplementedError` for an environment whose family has no solver, and `TypeError` for an
-    environment without an optimum, such as one with obstacles that move at random.
+    ignored, so a `TimeLimit` does not count. Raises `NotImplementedError` for an environment whose
+    family has no solver, and `TypeError` for an environment without an optimum, such as one with
+    obstacles that move at random.
     """
     settings = {"node_budget": node_budget, "batch_size": batch_size, "shared": shared}
     if isinstance(levels, Entry):

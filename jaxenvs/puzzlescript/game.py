@@ -122,9 +122,8 @@ class _Reading:
         self.objects, self.rules = Objects(names), Reader(names)
         self.prelude: dict[str, str] = {}
         self.wins: list[tuple[int, list[str]]] = []
-        self.after_comments: list[
-            tuple[int, str]
-        ] = []  # line number, and text after a comment in a row
+        # line number, and text after a comment in a row
+        self.after_comments: list[tuple[int, str]] = []
         self.levels: list[str | list[tuple[int, str]]] = []
         self.in_level = False
 

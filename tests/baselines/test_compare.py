@@ -304,10 +304,17 @@ def test_a_plot_that_cannot_be_drawn_is_refused(tmp_path, capsys):
     for file, says in (
         ("a.txt", "must end in .png, .svg or .pdf"),
         ("no/a.png", "no folder "),
-        ("one.png", "one.png is not a regular file"),
+        ("one.png", "one.png' is a folder; name a file"),
     ):
         assert cli.main(["compare", one, "--plot", str(tmp_path / file)]) == 2
         assert says in capsys.readouterr().err
+
+
+def test_two_options_cannot_name_one_file(tmp_path, capsys):
+    one, file = run(tmp_path / "one", [0.1, 0.2]), str(tmp_path / "a.svg")
+    assert cli.main(["compare", one, "--plot", file, "--json", file]) == 2
+    assert f"--json and --plot both name {file}; give two files" in capsys.readouterr().err
+    assert not (tmp_path / "a.svg").exists()
 
 
 def test_a_name_that_looks_like_a_formula_is_drawn_as_it_is(tmp_path):

@@ -163,7 +163,7 @@ def test_lines_tell_how_many_episodes_are_left(sizes, monkeypatch, capsys):
         finished(Uneven(), 64)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Uneven-v0: ") and lines[0].endswith("after 20 steps")
-    assert " of 128 episodes go on after 30 steps" in lines[1]
+    assert " of 128 episodes continue after 30 steps" in lines[1]
     left = [int(line.split()[1]) for line in lines]
     assert left == sorted(left, reverse=True) and left[-1] >= 1
     monkeypatch.setattr(terminal, "SECONDS_APART", 3600.0)

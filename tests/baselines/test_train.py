@@ -198,6 +198,10 @@ def test_a_checkpoint_of_another_run_is_refused(finished, tmp_path, capsys):
         (["Grid-v0", "--log", "csv,wan"], "there is no 'wan'; give csv, tensorboard, wandb"),
         (["Grid-v0", "--seed", "-1"], "--seed -1 must be from 0 to 2147483647"),
         (["Grid-v0", "--seed", "2147483648"], "--seed 2147483648 must be from 0 to 2147483647"),
+        (
+            ["Grid-v0", "--seed", "2147483647", "--seeds", "2"],
+            "--seed 2147483647 with --seeds 2 must be from 0 to 2147483646",
+        ),
         (["Grid-v0", "--checkpoint-seconds", "-1"], "--checkpoint-seconds -1 must be at least 0"),
         (["--resume", "nowhere"], "nowhere is not a run"),
     ],

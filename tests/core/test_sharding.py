@@ -116,13 +116,15 @@ mesh = jax.make_mesh((8,), ("envs",), axis_types=(AxisType.Auto,))
 pole = jaxenvs.make("Classic-CartPole-v0")
 
 
-def rewards(venv):
+def rewards(venv, again=False):
     def play(key):
         def step(state, key):
             after = venv.step(key, state, jnp.zeros(4, jnp.int32))
             return after.state, after.reward
 
-        return jax.lax.scan(step, venv.reset(key[0]).state, jax.random.split(key[0], 8))[1]
+        state = venv.reset(key[0]).state
+        state = venv.reset_again(key[0], state).state if again else state
+        return jax.lax.scan(step, state, jax.random.split(key[0], 8))[1]
 
     keys = jax.random.split(jax.random.key(0), 8)
     spread = jax.shard_map(play, mesh=mesh, in_specs=P("envs"), out_specs=P(None, "envs"))
@@ -132,6 +134,7 @@ def rewards(venv):
 for wrapper in (wrappers.LogWrapper, wrappers.StickyAction, wrappers.PreviousStep):
     assert rewards(jaxenvs.make_vec(wrapper(pole), 4)).shape == (8, 32), wrapper
 assert rewards(jaxenvs.make_vec(pole, 4, autoreset="next_step")).shape == (8, 32)
+assert rewards(jaxenvs.make_vec(wrappers.NormalizeReward(pole), 4), again=True).shape == (8, 32)
 print("carried")
 """
 

@@ -230,12 +230,18 @@ def test_one_level_in_place_of_a_list_is_refused(tmp_path, env, drawn, as_a_user
     assert not (tmp_path / "a.txt").exists()
 
 
-@pytest.mark.parametrize("notes", [{"title": "a\n---\nb"}, {"colour": "red"}])
+@pytest.mark.parametrize("notes", [{"title": "a\n---\nb"}, {"title": "a\n"}, {"colour": "red"}])
 def test_notes_that_cannot_be_read_are_refused(env, drawn, notes):
     with pytest.raises(ValueError, match="must be one line, with one of the names seed, source"):
         levels.write(env, levels.Entry(drawn[0], notes=notes))
     with pytest.raises(ValueError, match="has no param 'speed'; params: "):
         levels.write(env, levels.Entry(drawn[0], {"speed": 1}))
+
+
+@pytest.mark.parametrize("value", [-5, 0, 1.5, "abc", "7\nfoo: 3"])
+def test_params_that_cannot_be_read_are_refused(env, drawn, value):
+    with pytest.raises(ValueError, match="levels.write: the param max_steps_in_episode="):
+        levels.write(env, levels.Entry(drawn[0], {"max_steps_in_episode": value}))
 
 
 def test_a_state_of_a_wrapper_is_no_level(env):

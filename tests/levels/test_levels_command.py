@@ -120,6 +120,13 @@ def test_solve_takes_levels_of_one_environment(tmp_path, capsys):
 
 
 def test_mistakes_are_explained(maze, tmp_path, capsys):
+    given = ("--id", "Grid-Empty-5x5-v0")
+    before = (tmp_path / maze).read_bytes()
+    assert run("solve", maze, *given, "--json", maze) == 2
+    assert "would replace the levels" in capsys.readouterr().err
+    assert (tmp_path / maze).read_bytes() == before
+    assert run("mutate", maze, *given, "--out", str(tmp_path / "no" / "a.txt")) == 2
+    assert f"no folder {tmp_path / 'no'}; create it first" in capsys.readouterr().err
     assert run("show", maze) == 2
     assert "the level has no line `id:`" in capsys.readouterr().err
     assert run("show", str(tmp_path / "missing.txt")) == 2

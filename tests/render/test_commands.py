@@ -144,6 +144,7 @@ BAD = [
     ("play", [ID, "--keys", "up"], "--keys needs a file: add --gif"),
     ("play", [ID, "--gif", "a.gif", "--keys", "up jump"], "'jump' has no action here"),
     ("play", [ID, "--screenshot", "a.png", "--keys", "jump"], "'jump' has no action here"),
+    ("play", [ID, "--gif", "b.png", "--screenshot", "./b.png"], "both name ./b.png"),
     ("play", [ID, "--gif", "a.gif", "--oracle"], "--oracle shows its plan in the panel"),
     ("play", [ID, "--gif", "a.gif", "--wide"], "--wide"),
 ]

@@ -168,8 +168,10 @@ def test_a_partial_path_in_a_file_is_no_success(tmp_path, capsys):
     assert "not solved within the budget" in said and path.exists()
 
 
-def test_a_solved_board_is_drawn(tmp_path, capsys):
+@pytest.mark.parametrize("more", [[], ["--watch"]])  # there is nothing to watch
+def test_a_solved_board_is_drawn(tmp_path, capsys, monkeypatch, more):
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     path = tmp_path / "solved.gif"
-    given = ["--set", "scramble=0", "--gif", str(path), *PROVEN]
+    given = ["--set", "scramble=0", "--gif", str(path), *PROVEN, *more]
     assert solve("Puzzle-SlidingTile-3x3-v0", *given) == 0
     assert f"wrote {path}: 1 picture" in capsys.readouterr().out
