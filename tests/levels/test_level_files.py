@@ -240,7 +240,7 @@ def test_notes_that_cannot_be_read_are_refused(env, drawn, notes):
 
 @pytest.mark.parametrize("value", [-5, 0, 1.5, "abc", "7\nfoo: 3"])
 def test_params_that_cannot_be_read_are_refused(env, drawn, value):
-    with pytest.raises(ValueError, match="levels.write: the param max_steps_in_episode="):
+    with pytest.raises(ValueError, match="the param max_steps_in_episode="):
         levels.write(env, levels.Entry(drawn[0], {"max_steps_in_episode": value}))
 
 
