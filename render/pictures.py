@@ -114,8 +114,8 @@ def animate(
     return animation if path is None else animation.save(path)
 
 
-def check_format(path: str | os.PathLike[str]) -> str:
-    """Return the suffix of the file that `animate` would write.
+def check_format(path: str | os.PathLike[str], where: str = "animate") -> str:
+    """Return the suffix of the file that `animate` would write; error messages begin with `where`.
 
     Raises `ValueError` for a suffix that is neither an animation's nor a replay's, and
     `MissingExtraError` if a package for the format is missing.
@@ -125,7 +125,7 @@ def check_format(path: str | os.PathLike[str]) -> str:
         return found
     if found not in animation.FORMATS:
         *most, last = (*animation.FORMATS, REPLAYS[0])
-        raise ValueError(f"animate: {path} must end in {', '.join(most)} or {last}")
+        raise ValueError(f"{where}: {path} must end in {', '.join(most)} or {last}")
     require(_NEEDED.get(found, []), "play")
     return animation.suffix(path)
 

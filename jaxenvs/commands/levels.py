@@ -77,7 +77,7 @@ def _check_options(parser: Parser, options: argparse.Namespace) -> None:
                 f"--{name.replace('_', '-')} does not apply to {options.action}, only to "
                 f"{' and '.join(actions)}; leave it out"
             )
-    check_outputs({"--out": options.out, "--json": options.json})
+    check_outputs({"--out": options.out})  # `solve` checks its own files
     if options.json and Path(options.json).resolve() == Path(options.file).resolve():
         raise UsageError(f"--json {options.json} would replace the levels; name another file")
     if (options.fields or options.params) and not options.id:

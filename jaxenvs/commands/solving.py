@@ -36,7 +36,7 @@ def run(env: Env, entries: Sequence[Entry], options: argparse.Namespace) -> int:
         raise UsageError(f"--gif draws one level, the file has {len(entries)}; give it one level")
     check_outputs({f"--{name}": getattr(options, name, None) for name in ("json", "gif")})
     if options.gif:  # raises now, not after the search, if the format or a package is missing
-        importlib.import_module("jaxenvs").render.pictures.check_format(options.gif)
+        importlib.import_module("jaxenvs").render.pictures.check_format(options.gif, "--gif")
     found = levels.solve(env, list(entries), node_budget=options.node_budget or BUDGET)
     # Files come first, because the program that reads the table may end early.
     wrote = _write(env, entries, found, options)

@@ -79,7 +79,7 @@ def test_solve_prints_steps_and_plan(maze, tmp_path, capsys):
         wrong = str(tmp_path / name)
         assert run("solve", maze, "--id", "Grid-Empty-5x5-v0", "--gif", wrong) == 2
         printed = capsys.readouterr()
-        assert "must end in .gif" in printed.err and not printed.out
+        assert f"--gif: {wrong} must end in .gif" in printed.err and not printed.out
 
 
 @pytest.mark.full
